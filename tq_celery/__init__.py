@@ -1,0 +1,1 @@
+"""Fair scheduling for Celery: decorated tasks pass through a fenced central scheduler."""

@@ -1,0 +1,123 @@
+"""Every error the library raises, under one root.
+
+::
+
+    TQError
+    ├── SettingsError          a setting, option or flag has a bad value       (also ValueError)
+    │   └── OptionError        one of tenant, cost, priority, deadline at a call
+    ├── SubmitError            the namespace did not take the task
+    │   ├── DuplicateTaskError   the same key was taken before, with another message
+    │   ├── QueueFullError       a ``tq_max_pending`` limit is reached
+    │   ├── PayloadTooLargeError the message is longer than ``tq_max_payload``
+    │   └── UnsupportedTaskError protocol 1, Broadcast queues, fan-out exchanges
+    ├── StoreError             the server refused or did not answer
+    │   ├── StoreUnavailableError  away, loading, read-only or out of memory: try again
+    │   └── SchemaError          the namespace was written by another major version
+    ├── FencedError            a newer epoch has written; this leader is deposed
+    └── TraceError             a trace file cannot be read; names file and line
+
+Expected outcomes (no leader, lost election, stale token) are values, not errors.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DuplicateTaskError",
+    "FencedError",
+    "OptionError",
+    "PayloadTooLargeError",
+    "QueueFullError",
+    "SchemaError",
+    "SettingsError",
+    "StoreError",
+    "StoreUnavailableError",
+    "SubmitError",
+    "TQError",
+    "TraceError",
+    "UnsupportedTaskError",
+]
+
+
+class TQError(Exception):
+    """Root of every error raised by tq-celery."""
+
+
+class SettingsError(TQError, ValueError):
+    """A setting, flag or option is unknown or out of its range.
+
+    ``name`` is the setting, ``value`` what was given and ``allowed`` the range in words.
+    """
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        self.name, self.value, self.allowed = name, value, allowed
+        super().__init__(f"{name}: {value!r} is not allowed; expected {allowed}")
+
+
+class OptionError(SettingsError):
+    """A scheduling option of one call (tenant, cost, priority, deadline) is out of its range."""
+
+
+class SubmitError(TQError):
+    """The namespace did not accept a task; nothing was written."""
+
+
+class DuplicateTaskError(SubmitError):
+    """The same key was accepted before with a different message."""
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(f"task {task_id} was already submitted with another message")
+
+
+class QueueFullError(SubmitError):
+    """A ``tq_max_pending`` limit is reached; ``scope`` is namespace, queue or tenant."""
+
+    def __init__(self, scope: str, name: str, limit: int) -> None:
+        self.scope, self.name, self.limit = scope, name, limit
+        super().__init__(f"{scope} {name!r} already has {limit} waiting tasks (tq_max_pending)")
+
+
+class PayloadTooLargeError(SubmitError):
+    """The message is longer than ``tq_max_payload`` bytes."""
+
+    def __init__(self, task_id: str, size: int, limit: int) -> None:
+        self.task_id, self.size, self.limit = task_id, size, limit
+        super().__init__(
+            f"task {task_id} has a message of {size} bytes; tq_max_payload allows {limit}"
+        )
+
+
+class UnsupportedTaskError(SubmitError):
+    """The call uses a Celery feature that cannot pass through a scheduler."""
+
+
+class StoreError(TQError):
+    """A Redis operation failed; ``operation`` names the script or command."""
+
+    def __init__(self, operation: str, message: str) -> None:
+        self.operation = operation
+        super().__init__(f"{operation}: {message}")
+
+
+class StoreUnavailableError(StoreError):
+    """The server is away, loading, read-only or out of memory; the operation may be repeated."""
+
+
+class SchemaError(StoreError):
+    """The namespace holds data of another major schema version."""
+
+
+class FencedError(TQError):
+    """A write was refused because a newer epoch has written to the namespace."""
+
+    def __init__(self, epoch: int, fence: int) -> None:
+        self.epoch, self.fence = epoch, fence
+        super().__init__(f"epoch {epoch} is superseded by {fence}")
+
+
+class TraceError(TQError, ValueError):
+    """A trace file cannot be read: ``path``, ``line`` (1-based) and the reason."""
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        self.path, self.line, self.reason = path, line, reason
+        super().__init__(f"{path}:{line}: {reason}")

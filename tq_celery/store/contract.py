@@ -1,0 +1,362 @@
+"""What the rest of the library asks of a store: our types in, our types out.
+
+:class:`~tq_celery.store.redis_store.RedisStore` keeps a namespace on a server;
+:class:`~tq_celery.store.memory_store.MemoryStore` keeps it in a process for tests and simulation.
+One contract suite (``tests/store/contract``) runs on both. Each method is one atomic step.
+
+Times are milliseconds of the store's own clock. Batches are at most :data:`MAX_BATCH` items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from tq_celery.states import Outcome
+from tq_celery.store.record import TaskKey
+
+__all__ = [
+    "MAX_BATCH",
+    "Admission",
+    "Arrival",
+    "Delivery",
+    "Dispatched",
+    "DueTask",
+    "Grant",
+    "Ingress",
+    "LeaderStore",
+    "Limits",
+    "Obituary",
+    "ProducerStore",
+    "Promotion",
+    "Receipt",
+    "RenewReply",
+    "Return",
+    "Settlement",
+    "StaleTenant",
+    "Store",
+    "Submission",
+    "Token",
+    "WorkerAnnouncement",
+    "WorkerStore",
+]
+
+#: Most items one script call takes: a few milliseconds of server time.
+MAX_BATCH = 500
+
+
+class Token(NamedTuple):
+    """The identity of one delivery; only its holder may settle the task."""
+
+    queue: str
+    entry: bytes
+    epoch: int
+
+    def encode(self) -> str:
+        """Return the text form that travels in a message header."""
+        return f"{self.epoch}/{self.entry.decode()}/{self.queue}"
+
+    @classmethod
+    def decode(cls, text: str) -> Token:
+        """Parse :meth:`encode`; raises ``ValueError`` on anything else."""
+        epoch, entry, queue = text.split("/", 2)
+        return cls(queue, entry.encode(), int(epoch))
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One task on its way in. ``digest`` is 16 bytes over name, arguments and options.
+
+    ``deadline_in`` and ``delay`` are milliseconds from the moment the store takes the task;
+    ``deadline`` and ``due`` are absolute. At most one of each pair is set. ``parent`` is the token
+    of the delivery this task replaces (``supersedes`` says as what): both happen in one step.
+    """
+
+    key: TaskKey
+    queue: str
+    tenant: bytes
+    payload: bytes
+    digest: bytes
+    cost: float = 1.0
+    priority: int = 0
+    deadline: int | None = None
+    deadline_in: int | None = None
+    delay: int | None = None
+    due: int | None = None
+    parent: Token | None = None
+    supersedes: Outcome = Outcome.RETRIED
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Back-pressure bounds on waiting tasks; ``None`` means no bound."""
+
+    namespace: int | None = None
+    queue: int | None = None
+    tenant: int | None = None
+    payload: int | None = None
+
+
+class Receipt(NamedTuple):
+    """What became of a submission.
+
+    ``status`` is ``accepted``, ``repeat`` (same key, same digest: taken before) or ``stale`` (the
+    parent's token is not current, so another delivery decides). ``at`` is ms.
+    """
+
+    status: str
+    at: int
+
+
+class Grant(NamedTuple):
+    """An election's result: ``epoch`` is 0 when another owner leads for ``remaining`` ms more."""
+
+    epoch: int
+    remaining: int
+
+
+class Arrival(NamedTuple):
+    """One entry of the ingress stream. ``fields`` holds the raw entry when it cannot be read."""
+
+    entry: bytes
+    queue: str
+    tenant: bytes
+    record: bytes
+    fields: Mapping[bytes, bytes] | None = None
+    reason: str = ""
+
+
+class Ingress(NamedTuple):
+    """What woke the leader: arrivals in order, and the kinds written to the wake stream."""
+
+    arrivals: Sequence[Arrival]
+    wakes: frozenset[str]
+    cursor: bytes
+
+
+class Admission(NamedTuple):
+    """A ranked arrival: ``record`` with its arrival filled in, and its ``score``."""
+
+    entry: bytes
+    queue: str
+    tenant: bytes
+    score: float
+    record: bytes
+
+
+class DueTask(NamedTuple):
+    """A delayed task whose time has come; ``member`` identifies it in the delayed set."""
+
+    member: bytes
+    due: int
+    queue: str
+    tenant: bytes
+    record: bytes
+
+
+class Promotion(NamedTuple):
+    """A ranked due task."""
+
+    member: bytes
+    queue: str
+    tenant: bytes
+    score: float
+    record: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """What one dispatch did: ``count`` moved; ``starved`` when work was left for lack of credit.
+
+    ``counts`` has the number in flight per asked queue after the step.
+    """
+
+    count: int
+    starved: bool
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class StaleTenant(NamedTuple):
+    """A tenant still ranked by an older generation, with up to a batch of its members."""
+
+    queue: str
+    tenant: bytes
+    members: Sequence[tuple[bytes, float]]
+
+
+class Delivery(NamedTuple):
+    """A task handed to a worker.
+
+    ``payload`` is the submitted message and ``digest`` its 16 bytes; ``None`` and empty when the
+    store no longer has it. ``key`` and ``epoch`` are empty when the exec entry is unreadable.
+    """
+
+    token: Token
+    key: bytes
+    attempts: int
+    payload: bytes | None
+    digest: bytes = b""
+
+
+class Obituary(NamedTuple):
+    """A terminal state decided outside a worker that the worker writes to the result backend."""
+
+    queue: str
+    entry: bytes
+    key: bytes
+    outcome: Outcome
+    reason: str
+    payload: bytes | None
+
+
+class Settlement(NamedTuple):
+    """How a delivery ended. Times are float ms on the store's clock; 0 = never started."""
+
+    token: Token
+    outcome: Outcome
+    digest: bytes
+    started: float = 0.0
+    finished: float = 0.0
+
+
+class Return(NamedTuple):
+    """A delivery handed back unsettled.
+
+    ``counted`` charges the delivery budget; ``delay`` ms keeps it out of reach (0 = at once).
+    """
+
+    token: Token
+    counted: bool = False
+    delay: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAnnouncement:
+    """What a worker offers: ``slots`` free for scheduled tasks and ``ahead`` tasks of read-ahead."""
+
+    worker: str
+    queues: tuple[str, ...]
+    slots: int
+    ahead: int
+    host: str = ""
+    pid: int = 0
+    pool: str = ""
+    expires: int = 0
+
+
+class RenewReply(NamedTuple):
+    """``status`` is ``renewed``, ``joined`` (new or back after a lapse); ``now`` is server ms."""
+
+    status: str
+    now: float
+
+
+class ProducerStore(Protocol):
+    """What a producer needs."""
+
+    def submit(self, submission: Submission, limits: Limits) -> Receipt:
+        """Take one task: payload, ingress or delayed entry, counters, done-memory check.
+
+        Raises DuplicateTaskError, QueueFullError, PayloadTooLargeError, StoreUnavailableError.
+        """
+
+    def submit_many(
+        self, submissions: Sequence[Submission], limits: Limits
+    ) -> list[Receipt | Exception]:
+        """Submit in one round trip; each item is atomic by itself, errors stand in its place."""
+
+
+class LeaderStore(Protocol):
+    """What a scheduler needs. Methods with ``epoch`` raise FencedError without side effects."""
+
+    def elect(self, owner: str, ttl: int) -> Grant:
+        """Take the lease for ``ttl`` ms if it is free; a grant has the next epoch."""
+
+    def extend(self, owner: str, epoch: int, ttl: int) -> bool:
+        """Renew the lease if ``owner`` still holds it under ``epoch``."""
+
+    def resign(self, owner: str, epoch: int) -> bool:
+        """Release the lease if ``owner`` holds it, and wake standbys."""
+
+    def await_succession(self, timeout: int) -> None:
+        """Block up to ``timeout`` ms until the lease is released or granted."""
+
+    def read_ingress(self, cursor: bytes, count: int, timeout: int) -> Ingress:
+        """Return arrivals from the front of ingress, blocking up to ``timeout`` ms (0 = no)."""
+
+    def admit(self, epoch: int, generation: int, items: Sequence[Admission]) -> int:
+        """Move ranked arrivals from ingress to pending; returns how many moved."""
+
+    def bury_ingress(self, epoch: int, items: Sequence[Arrival]) -> int:
+        """Move unreadable ingress entries to the dead-letter stream with their raw fields."""
+
+    def due(self, count: int) -> tuple[list[DueTask], int | None]:
+        """Return due delayed tasks, most urgent first in one ms, and ms until the next one."""
+
+    def promote(self, epoch: int, generation: int, items: Sequence[Promotion]) -> int:
+        """Move ranked due tasks to pending; returns how many moved."""
+
+    def dispatch(
+        self, epoch: int, queues: Sequence[str], capacity: int, batch: int
+    ) -> Dispatched:
+        """Move best heads to exec while fewer than ``capacity`` are in flight on ``queues``."""
+
+    def config(self) -> dict[str, str]:
+        """Return the namespace's stored configuration."""
+
+    def stale(self, count: int) -> list[StaleTenant]:
+        """Return tenants whose pending tasks still carry ranks of an older generation."""
+
+    def rerank(
+        self, epoch: int, generation: int, queue: str, tenant: bytes,
+        ranks: Sequence[tuple[bytes, float]], last: bool,
+    ) -> int:
+        """Give members new scores; ``last`` puts the tenant's head among the heads again."""
+
+    def regroup(self, epoch: int, groups: Mapping[str, str]) -> int:
+        """Record which queues share workers; tenants of a changed group restart at V."""
+
+    def workers(self) -> tuple[list[WorkerAnnouncement], int]:
+        """Return all announcements with lease expiries, and the store's time in ms."""
+
+    def queues(self) -> list[str]:
+        """Return the names of queues that ever took a task."""
+
+    def reclaim(self, worker: str, budget: int, counted: bool, batch: int) -> int:
+        """Return a lapsed worker's deliveries to pending or bury them; forget it when empty."""
+
+    def reclaim_orphans(self, queue: str, age: int, batch: int) -> int:
+        """Return unread exec entries of a queue without workers, older than ``age`` ms."""
+
+
+class WorkerStore(Protocol):
+    """What a worker needs."""
+
+    def renew(self, announcement: WorkerAnnouncement, lease: int) -> RenewReply:
+        """Extend the worker's lease by ``lease`` ms and publish what it offers."""
+
+    def withdraw(self, worker: str) -> None:
+        """Forget a cleanly stopped worker; its unsettled deliveries are returned uncounted."""
+
+    def read(self, worker: str, rooms: Mapping[str, int], timeout: int) -> list[Delivery]:
+        """Read up to ``rooms[queue]`` deliveries per queue, blocking up to ``timeout`` ms."""
+
+    def read_obituaries(self, worker: str, queues: Sequence[str]) -> list[Obituary]:
+        """Read obituaries of the queues, without blocking."""
+
+    def complete(self, worker: str, items: Sequence[Settlement]) -> list[bool]:
+        """Settle deliveries; ``False`` marks a stale token, which changed nothing."""
+
+    def give_back(self, items: Sequence[Return], budget: int) -> list[bool]:
+        """Return deliveries to pending at their rank, already paid; ``False`` = stale token."""
+
+    def bury(self, worker: str, token: Token, reason: str) -> bool:
+        """Move a delivery to the dead-letter stream with payload, reason, attempts and token."""
+
+    def close_obituaries(self, items: Sequence[Obituary]) -> None:
+        """Forget obituaries that have been written, and their payloads."""
+
+
+class Store(ProducerStore, LeaderStore, WorkerStore, Protocol):
+    """All of the above."""
