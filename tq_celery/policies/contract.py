@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, Protocol
 
-__all__ = ["Between", "Policy", "Task"]
+__all__ = ["MAX_RANK", "Between", "Policy", "Task"]
+
+#: Greatest rank: the greatest integer up to which a double is exact.
+MAX_RANK = 2**53 - 1
 
 #: How heads of tenants compare: by their first task's own rank, by fair tags, or not at all.
 Between = Literal["rank", "fair", "none"]

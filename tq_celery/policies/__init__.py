@@ -1,0 +1,1 @@
+"""Pure scheduling policies: one file each, selected by name in the registry."""
