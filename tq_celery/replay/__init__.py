@@ -1,0 +1,1 @@
+"""Replay a recorded workload through real Celery workers, and say how long everybody waited."""
