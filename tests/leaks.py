@@ -1,0 +1,42 @@
+"""Find keys that a test left behind although nothing will ever remove them."""
+
+from __future__ import annotations
+
+import redis
+
+from tq_celery.store.keys import Keys
+
+#: What a namespace keeps by design, bounded by tenants, queues or a cap (see the table of keys).
+KEPT = frozenset(
+    "config epoch fence leadership wake queues groups cursor virtual weights caps paused_tenants "
+    "paused_queues counters done:new done:old done:since results dead".split()
+)
+
+
+def leaked(client: redis.Redis, namespace: str) -> list[str]:
+    """Return descriptions of the namespace's keys without TTL that no rule keeps alive."""
+    prefix = Keys(namespace).prefix.encode()
+    found = []
+    for key in client.scan_iter(match=escape(prefix) + b"*", count=1000):
+        word = key.removeprefix(prefix).decode("utf-8", "backslashreplace")
+        if word in KEPT or client.pttl(key) >= 0:
+            continue
+        kind = client.type(key)
+        kind = kind.decode() if isinstance(kind, bytes) else kind
+        if kind == "stream" and client.xlen(key) == 0:
+            continue  # an empty stream stays for its consumer group
+        found.append(f"{word} ({kind})")
+    return sorted(found)
+
+
+def wipe(client: redis.Redis, namespace: str) -> None:
+    """Remove every key of the namespace."""
+    pattern = escape(Keys(namespace).prefix.encode()) + b"*"
+    keys = list(client.scan_iter(match=pattern, count=1000))
+    for start in range(0, len(keys), 500):
+        client.unlink(*keys[start : start + 500])
+
+
+def escape(text: bytes) -> bytes:
+    """Quote what a key pattern would read as a wildcard."""
+    return b"".join(b"\\" + bytes([c]) if c in b"*?[]^\\" else bytes([c]) for c in text)
