@@ -14,7 +14,8 @@
     │   ├── StoreUnavailableError  away, loading, read-only or out of memory: try again
     │   └── SchemaError          the namespace was written by another major version
     ├── FencedError            a newer epoch has written; this leader is deposed
-    └── TraceError             a trace file cannot be read; names file and line
+    ├── TraceError             a trace file cannot be read; names file and line   (also ValueError)
+    └── ReplayError            a replay or demo stopped early; what it has is not a whole run
 
 Expected outcomes (no leader, lost election, stale token) are values, not errors.
 """
@@ -27,6 +28,7 @@ __all__ = [
     "OptionError",
     "PayloadTooLargeError",
     "QueueFullError",
+    "ReplayError",
     "SchemaError",
     "SettingsError",
     "StoreError",
@@ -121,3 +123,7 @@ class TraceError(TQError, ValueError):
     def __init__(self, path: str, line: int, reason: str) -> None:
         self.path, self.line, self.reason = path, line, reason
         super().__init__(f"{path}:{line}: {reason}")
+
+
+class ReplayError(TQError):
+    """A replay could not run to its end; whatever it recorded so far is not a whole run."""
