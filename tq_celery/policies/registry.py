@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import cast
 
 from tq_celery.errors import SettingsError
 from tq_celery.policies.contract import Policy
@@ -39,7 +38,7 @@ def make_policy(name: str, order_within: str = "arrival") -> Policy:
         raise SettingsError("policy", name, _one_of(name, tuple(POLICIES)))
     if order_within not in ORDERS_WITHIN:
         raise SettingsError("order_within", order_within, _one_of(order_within, ORDERS_WITHIN))
-    return make(cast("OrderWithin", order_within))
+    return make(order_within)
 
 
 def _one_of(given: object, words: tuple[str, ...]) -> str:

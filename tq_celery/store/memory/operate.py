@@ -1,0 +1,117 @@
+"""The operator's part: weights, caps, pauses, dead letters and the first configuration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from tq_celery.policies.registry import make_policy
+from tq_celery.store.memory.base import Base
+from tq_celery.store.memory.state import IngressEntry
+from tq_celery.store.record import TaskKey, pack_record, unpack_record
+
+__all__ = ["Operate", "Seed"]
+
+#: Version of the data's layout.
+SCHEMA = "1"
+
+
+class Seed(Protocol):
+    """The settings that an empty namespace takes over."""
+
+    @property
+    def policy(self) -> str: ...
+    @property
+    def order_within(self) -> str: ...
+    @property
+    def max_running(self) -> int | None: ...
+
+
+class Operate(Base):
+    """Changes that people make to a running namespace."""
+
+    def seed(self, settings: Seed) -> dict[str, str]:
+        """Write fields that the namespace does not have; returns what is stored."""
+        policy = make_policy(settings.policy, settings.order_within)
+        first = {
+            "schema": SCHEMA,
+            "policy": policy.name,
+            "between": policy.between,
+            "order_within": settings.order_within,
+            "generation": "1",
+        }
+        if settings.max_running is not None:
+            first["max_running"] = str(settings.max_running)
+        if not self.ns.config:
+            self.ns.config.update(first)
+        return dict(self.ns.config)
+
+    def set_weight(self, tenant: bytes, weight: float) -> None:
+        """Set a share; waiting heads are scored again at once, from the start they have."""
+        self.ns.weights[tenant] = weight
+        for queue in sorted(self.ns.queues):
+            if tenant in self.ns.heads[queue]:
+                self.index.place(queue, tenant)
+        self.ns.wake("config")
+
+    def set_cap(self, tenant: bytes, max_running: int | None) -> None:
+        """Cap a tenant's running tasks, or remove its cap."""
+        if max_running is None:
+            self.ns.caps.pop(tenant, None)
+        else:
+            self.ns.caps[tenant] = max_running
+        self.index.release(tenant)
+        self.ns.wake("config")
+
+    def pause_tenant(self, tenant: bytes) -> None:
+        """Let the tenant's tasks wait."""
+        self.ns.paused_tenants.add(tenant)
+        for queue in sorted(self.ns.queues):
+            if tenant in self.ns.heads[queue]:
+                self.index.gate(queue, tenant)
+        self.ns.wake("config")
+
+    def resume_tenant(self, tenant: bytes) -> None:
+        """Let the tenant compete again, at V."""
+        self.ns.paused_tenants.discard(tenant)
+        self.index.release(tenant)
+        self.ns.wake("config")
+
+    def pause_queue(self, queue: str) -> None:
+        """Dispatch nothing from the queue."""
+        self.ns.paused_queues.add(queue)
+        self.ns.wake("config")
+
+    def resume_queue(self, queue: str) -> None:
+        """Dispatch from the queue again."""
+        self.ns.paused_queues.discard(queue)
+        self.ns.wake("config")
+
+    def requeue(self, dead_entry: bytes) -> str:
+        """Send a dead letter through the queue again, as the next generation of its task."""
+        ns = self.ns
+        letter = ns.dead.get(dead_entry)
+        if letter is None:
+            return "missing"
+        if letter.fields is not None:
+            return "unreadable"
+        record = unpack_record(letter.record)
+        old = TaskKey.decode(record.key)
+        key = old._replace(generation=old.generation + 1).encode()
+        del ns.dead[dead_entry]
+        if key in ns.payload or ns.done_digest(key) is not None:
+            return "repeat"
+        ns.payload[key] = (letter.digest, letter.payload or b"")
+        fresh = replace(
+            record, ms=0, seq=0, submitted=ns.now, admitted=0, attempts=0, paid=0, key=key
+        )
+        ns.ingress[ns.entry_id()] = IngressEntry(letter.queue, letter.tenant, pack_record(fresh))
+        for word in ("submitted", "accepted"):
+            ns.count(word, letter.queue)
+        ns.live_of[letter.tenant] += 1
+        return "requeued"
+
+    def purge(self, entries: list[bytes] | None = None) -> int:
+        """Delete dead letters (None = all of them); returns how many there were."""
+        chosen = list(self.ns.dead) if entries is None else entries
+        return sum(self.ns.dead.pop(entry, None) is not None for entry in chosen)
