@@ -233,7 +233,7 @@ class Return(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnnouncement:
-    """What a worker offers: ``slots`` free for scheduled tasks and ``ahead`` tasks of read-ahead."""
+    """What a worker offers: ``slots`` for scheduled tasks and ``ahead`` tasks of read-ahead."""
 
     worker: str
     queues: tuple[str, ...]
@@ -297,9 +297,7 @@ class LeaderStore(Protocol):
     def promote(self, epoch: int, generation: int, items: Sequence[Promotion]) -> int:
         """Move ranked due tasks to pending; returns how many moved."""
 
-    def dispatch(
-        self, epoch: int, queues: Sequence[str], capacity: int, batch: int
-    ) -> Dispatched:
+    def dispatch(self, epoch: int, queues: Sequence[str], capacity: int, batch: int) -> Dispatched:
         """Move best heads to exec while fewer than ``capacity`` are in flight on ``queues``."""
 
     def config(self) -> dict[str, str]:
@@ -309,10 +307,17 @@ class LeaderStore(Protocol):
         """Return tenants whose pending tasks still carry ranks of an older generation."""
 
     def rerank(
-        self, epoch: int, generation: int, queue: str, tenant: bytes,
-        ranks: Sequence[tuple[bytes, float]], last: bool,
+        self,
+        epoch: int,
+        generation: int,
+        queue: str,
+        tenant: bytes,
+        ranks: Sequence[tuple[bytes, float]],
     ) -> int:
-        """Give members new scores; ``last`` puts the tenant's head among the heads again."""
+        """Give members new scores; returns how many of the tenant stay outdated, -1 = generation.
+
+        Call with no ranks for a tenant without members.
+        """
 
     def regroup(self, epoch: int, groups: Mapping[str, str]) -> int:
         """Record which queues share workers; tenants of a changed group restart at V."""

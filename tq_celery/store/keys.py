@@ -4,46 +4,56 @@ All keys start with ``tq:{namespace}:``; the braces are a hash tag, so a namespa
 cluster slot and every script may touch all of it. Lua derives the same names in
 ``lua/includes/keys.lua`` from the prefix that is passed as ``KEYS[1]``; a test compares the two.
 
-===========================  =======  ==============================================================
-key                          type     holds / written by / lifetime
-===========================  =======  ==============================================================
-config                       hash     schema, policy, order_within, generation, caps / operator / kept
-leader                       string   owner of the lease / elect / TTL of the lease
-epoch                        string   last epoch granted / elect / kept
-fence                        string   highest epoch that has written / leader scripts / kept
-leadership                   stream   grants and releases; standbys block on it / elect, resign / capped
-wake                         stream   what the leader blocks on beside ingress / settle, renew / capped
-queues                       set      names of queues that ever took a task / submit / kept
-groups                       hash     queue -> group of queues consumed by the same workers / regroup / kept
-payload                      hash     key -> digest + message / submit / until settled
-ingress                      stream   submitted tasks / submit / until admitted
-cursor                       string   last ingress entry admitted / admit / kept
-delayed                      zset     tasks not yet due, by due ms / submit, give_back / until promoted
-pending:<n>:<queue>:<tenant> zset     admitted tasks of a tenant, by rank / admit / until dispatched
-heads:<queue>                zset     one head per eligible tenant / admit, dispatch / while backlogged
-gated:<queue>                set      tenants held back by a cap or a pause / dispatch / while gated
-stale:<queue>                zset     heads of an older generation / switch / until re-ranked
-rerank:<queue>               set      gated tenants of an older generation / switch / until re-ranked
-virtual                      hash     group -> V of wfq / dispatch / kept
-starts:<group>               hash     backlogged tenant -> start tag of wfq / admit, dispatch / while backlogged
-exec:<queue>                 stream   dispatched tasks, group ``workers`` / dispatch / until settled
-running:<queue>              hash     exec entry -> run record / dispatch / until settled
-superseded:<queue>           set      exec entries whose retry is accepted / submit / until settled
-obituary:<queue>             stream   terminal states a worker still has to write / bury / until written
-workers                      zset     worker -> lease expiry ms / renew / until withdrawn or reclaimed
-announcements                hash     worker -> JSON of queues and slots / renew / as ``workers``
-live                         hash     tenant -> accepted, not settled / scripts / while not 0
-running                      hash     tenant -> dispatched, not settled / scripts / while not 0
-weights, caps                hash     tenant -> weight, max_running / operator / kept
-paused_tenants               set      tenants that are paused / operator / kept
-paused_queues                set      queues that are paused / operator / kept
-counters                     hash     ``<word>:<queue>`` -> count / scripts / kept
-done:new, done:old           hash     key -> digest of settled tasks / complete / done memory
-done:since                   string   ms when ``done:new`` was started / complete / kept
-results                      stream   one entry per settled task / complete, bury / capped
-dead                         stream   dead letters / bury / until purged or capped
-starved                      string   set while work waits for credit / dispatch / until credit
-===========================  =======  ==============================================================
+============================  ======  ============================================================
+key                           type    holds; written by; lifetime
+============================  ======  ============================================================
+config                        hash    schema, policy, order_within, generation, caps; operator; kept
+leader                        string  owner of the lease; elect; TTL of the lease
+epoch                         string  last epoch granted; elect; kept
+fence                         string  highest epoch that has written; leader scripts; kept
+leadership                    stream  grants and releases; standbys block on it; elect, resign;
+                                      capped
+wake                          stream  what the leader blocks on beside ingress; settle, renew;
+                                      capped
+queues                        set     names of queues that ever took a task; submit; kept
+groups                        hash    queue -> group of queues consumed by the same workers;
+                                      regroup; kept
+payload                       hash    key -> digest + message; submit; until settled
+ingress                       stream  submitted tasks; submit; until admitted
+cursor                        string  last ingress entry admitted; admit; kept
+delayed                       zset    tasks not yet due, by due ms; submit, give_back; until
+                                      promoted
+pending:<n>:<queue>:<tenant>  zset    admitted tasks of a tenant, by rank; admit; until dispatched
+outdated:<n>:<q>:<tenant>     zset    tasks of a tenant being re-ranked; rerank; until re-ranked
+heads:<queue>                 zset    one head per eligible tenant; admit, dispatch; while
+                                      backlogged
+gated:<queue>                 set     tenants held back by a cap or a pause; dispatch; while gated
+stale:<queue>                 zset    heads of an older generation; switch; until re-ranked
+rerank:<queue>                set     gated tenants of an older generation; switch; until re-ranked
+virtual                       hash    group -> V of wfq; dispatch; kept
+starts:<group>                hash    backlogged tenant -> start tag of wfq; admit, dispatch; while
+                                      backlogged
+exec:<queue>                  stream  dispatched tasks, group ``workers``; dispatch; until settled
+running:<queue>               hash    exec entry -> run record; dispatch; until settled
+superseded:<queue>            hash    exec entry -> outcome, its successor is accepted; submit;
+                                      until settled
+obituary:<queue>              stream  terminal states a worker still has to write; bury; until
+                                      written
+workers                       zset    worker -> lease expiry ms; renew; until withdrawn or reclaimed
+announcements                 hash    worker -> JSON of queues and slots; renew; as ``workers``
+live                          hash    tenant -> accepted, not settled; scripts; while not 0
+running                       hash    tenant -> dispatched, not settled; scripts; while not 0
+weights, caps                 hash    tenant -> weight, max_running; operator; kept
+paused_tenants                set     tenants that are paused; operator; kept
+paused_queues                 set     queues that are paused; operator; kept
+counters                      hash    ``<word>:<queue>`` -> count; scripts; kept
+done:new, done:old            hash    key -> digest of settled tasks; complete; done memory
+done:since                    string  ms when ``done:new`` was started; complete; kept
+results                       stream  one entry per settled task; complete, bury; capped
+dead                          stream  dead letters; bury; until purged or capped
+scan                          hash    queue -> HSCAN cursor of the orphan search; reclaim; kept
+starved                       string  set while work waits for credit; dispatch; until credit
+============================  ======  ============================================================
 """
 
 from __future__ import annotations
@@ -72,7 +82,10 @@ class Keys:
         """Return the key of a structure kept per queue (or per group), such as ``exec``."""
         return f"{self.prefix}{word}:{queue}"
 
-    def pending(self, queue: str, tenant: bytes) -> bytes:
-        """Return the key of a tenant's pending set; the length keeps queue and tenant apart."""
+    def of_tenant(self, word: str, queue: str, tenant: bytes) -> bytes:
+        """Return the key of a tenant's ``pending`` or ``outdated`` set.
+
+        The queue's length keeps queue and tenant apart, whatever bytes they hold.
+        """
         raw = queue.encode()
-        return self.prefix.encode() + b"pending:%d:%b:%b" % (len(raw), raw, tenant)
+        return self.prefix.encode() + b"%b:%d:%b:%b" % (word.encode(), len(raw), raw, tenant)

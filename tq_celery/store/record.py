@@ -35,7 +35,9 @@ __all__ = [
     "Record",
     "TaskKey",
     "arrival",
+    "pack_delayed",
     "pack_record",
+    "replace_admitted",
     "unpack_delayed",
     "unpack_record",
 ]
@@ -50,6 +52,8 @@ RECORD_LUA = ">I8I4dBI8I8I8HB"
 DELIVERY = struct.Struct(">QH")
 #: Arrival prefix of a record.
 ARRIVAL = struct.Struct(">QI")
+#: Where a record holds its admission.
+ADMITTED = slice(37, 45)
 #: A delayed member: urgency byte, lengths of queue and tenant; then queue, tenant, record.
 DELAYED = struct.Struct(">BHH")
 
@@ -116,6 +120,17 @@ def arrival(entry_id: bytes) -> bytes:
     """Return the twelve-byte sort prefix of an ingress entry id such as ``b"1700000000000-3"``."""
     ms, _, seq = entry_id.partition(b"-")
     return ARRIVAL.pack(int(ms), int(seq))
+
+
+def replace_admitted(record: bytes, ms: int) -> bytes:
+    """Return ``record`` with ``ms`` as the time of its admission."""
+    return record[: ADMITTED.start] + struct.pack(">Q", ms) + record[ADMITTED.stop :]
+
+
+def pack_delayed(queue: str, tenant: bytes, record: bytes) -> bytes:
+    """Return the delayed set's member: of those due in one ms the most urgent sorts first."""
+    name, priority = queue.encode(), record[ARRIVAL.size + 8]
+    return DELAYED.pack(255 - priority, len(name), len(tenant)) + name + tenant + record
 
 
 def unpack_delayed(member: bytes) -> tuple[str, bytes, bytes]:

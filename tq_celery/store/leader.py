@@ -1,0 +1,212 @@
+"""The scheduler's side of the Redis store: election, ingress, admission, dispatch, reclaim."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import redis
+
+from tq_celery.store.base import LONGEST_BLOCK, RedisPart
+from tq_celery.store.contract import (
+    Admission,
+    Arrival,
+    Dispatched,
+    DueTask,
+    Grant,
+    Ingress,
+    Promotion,
+    StaleTenant,
+    WorkerAnnouncement,
+)
+from tq_celery.store.record import ARRIVAL, RECORD, unpack_delayed
+
+__all__ = ["RedisLeader", "parse_announcement"]
+
+_NO_ARRIVAL = ARRIVAL.pack(0, 0)
+
+
+def parse_announcement(worker: str, raw: bytes | None, expires: int) -> WorkerAnnouncement:
+    """Return a worker's announcement; one that cannot be read offers nothing."""
+    try:
+        offer = json.loads(raw or b"{}")
+        return WorkerAnnouncement(
+            worker,
+            tuple(str(queue) for queue in offer.get("queues", ())),
+            int(offer.get("slots", 0)),
+            int(offer.get("ahead", 0)),
+            str(offer.get("host", "")),
+            int(offer.get("pid", 0)),
+            str(offer.get("pool", "")),
+            expires,
+        )
+    except (ValueError, TypeError, AttributeError):
+        return WorkerAnnouncement(worker, (), 0, 0, expires=expires)
+
+
+def _arrival(entry: bytes, fields: Mapping[bytes, bytes]) -> Arrival:
+    """Return an ingress entry; an unreadable one carries its raw fields and the reason."""
+    try:
+        queue, tenant, record = unpack_delayed(fields[b"d"])
+        if len(record) <= RECORD.size or not queue:
+            raise ValueError("record is too short")
+        return Arrival(entry, queue, tenant, record)
+    except (KeyError, ValueError, struct.error) as error:
+        reason = f"unreadable ingress entry: {type(error).__name__}: {error}"
+        return Arrival(entry, "", b"", b"", fields, reason)
+
+
+class RedisLeader(RedisPart):
+    """Implements :class:`~tq_celery.store.contract.LeaderStore`."""
+
+    # -- election ------------------------------------------------------------------------------
+
+    def elect(self, owner: str, ttl: int) -> Grant:
+        return Grant(*self._call("elect", owner, ttl))
+
+    def extend(self, owner: str, epoch: int, ttl: int) -> bool:
+        return bool(self._call("extend", owner, epoch, ttl))
+
+    def resign(self, owner: str, epoch: int) -> bool:
+        return bool(self._call("resign", owner, epoch))
+
+    def await_succession(self, timeout: int) -> None:
+        try:
+            self.blocking.xread({self.keys.name("leadership"): "$"}, count=1, block=_block(timeout))
+        except (redis.RedisError, OSError) as error:
+            raise self._wrap("elect", error) from error
+
+    # -- ingress -------------------------------------------------------------------------------
+
+    def read_ingress(self, cursor: bytes, count: int, timeout: int) -> Ingress:
+        ingress, wake = self.keys.name("ingress"), self.keys.name("wake")
+        try:
+            reply: Any = self.blocking.xread(
+                {ingress: b"0-0", wake: cursor or b"0-0"},
+                count=count,
+                block=_block(timeout) if timeout > 0 else None,
+            )
+        except redis.ResponseError as error:
+            if "UNBLOCKED" in str(error):
+                return Ingress((), frozenset(), b"0-0")
+            raise self._wrap("admit", error) from error
+        except (redis.RedisError, OSError) as error:
+            raise self._wrap("admit", error) from error
+        arrivals: list[Arrival] = []
+        wakes: set[str] = set()
+        for stream, entries in reply or ():
+            if stream.endswith(b":wake"):
+                wakes.update(fields.get(b"k", b"").decode() for _, fields in entries)
+                cursor = entries[-1][0]
+            else:
+                arrivals = [_arrival(entry, fields) for entry, fields in entries]
+        return Ingress(arrivals, frozenset(wakes), cursor)
+
+    def admit(self, epoch: int, generation: int, items: Sequence[Admission]) -> int:
+        args: list[Any] = [generation]
+        for item in items:
+            args += item
+        return int(self._fenced_call("admit", epoch, *args))
+
+    def bury_ingress(self, epoch: int, items: Sequence[Arrival]) -> int:
+        return sum(
+            int(self._fenced_call("bury_ingress", epoch, item.reason, item.entry)) for item in items
+        )
+
+    def due(self, count: int) -> tuple[list[DueTask], int | None]:
+        ready, following = self._call("due", count)
+        tasks: list[DueTask] = []
+        for i in range(0, len(ready), 2):
+            member, due = ready[i], int(float(ready[i + 1]))
+            queue, tenant, record = unpack_delayed(member)
+            if record.startswith(_NO_ARRIVAL):
+                # becomes eligible when it is due; work that was given back keeps its arrival
+                record = ARRIVAL.pack(due, 0) + record[ARRIVAL.size :]
+            tasks.append(DueTask(member, due, queue, tenant, record))
+        return tasks, None if following < 0 else int(following)
+
+    def promote(self, epoch: int, generation: int, items: Sequence[Promotion]) -> int:
+        args: list[Any] = [generation]
+        for item in items:
+            args += item
+        return int(self._fenced_call("promote", epoch, *args))
+
+    # -- dispatch ------------------------------------------------------------------------------
+
+    def dispatch(self, epoch: int, queues: Sequence[str], capacity: int, batch: int) -> Dispatched:
+        moved, starved, *flying = self._fenced_call("dispatch", epoch, capacity, batch, *queues)
+        return Dispatched(moved, bool(starved), dict(zip(queues, flying, strict=True)))
+
+    def config(self) -> dict[str, str]:
+        return _texts(self._call("seed"))
+
+    def stale(self, count: int) -> list[StaleTenant]:
+        return [
+            StaleTenant(queue.decode(), tenant, [(member, 0.0) for member in members])
+            for queue, tenant, members in self._call("stale", count)
+        ]
+
+    def rerank(
+        self,
+        epoch: int,
+        generation: int,
+        queue: str,
+        tenant: bytes,
+        ranks: Sequence[tuple[bytes, float]],
+    ) -> int:
+        args: list[Any] = [generation, queue, tenant]
+        for member, rank in ranks:
+            args += (rank, member)
+        return int(self._fenced_call("rerank", epoch, *args))
+
+    def regroup(self, epoch: int, groups: Mapping[str, str]) -> int:
+        args = [text for pair in sorted(groups.items()) for text in pair]
+        return int(self._fenced_call("regroup", epoch, *args))
+
+    # -- workers -------------------------------------------------------------------------------
+
+    def workers(self) -> tuple[list[WorkerAnnouncement], int]:
+        pipeline = self.client.pipeline(transaction=True)
+        pipeline.zrange(self.keys.name("workers"), 0, -1, withscores=True)
+        pipeline.hgetall(self.keys.name("announcements"))
+        pipeline.time()
+        try:
+            leases, offers, (seconds, micros) = pipeline.execute()
+        except (redis.RedisError, OSError) as error:
+            raise self._wrap("renew", error) from error
+        found = [
+            parse_announcement(worker.decode(errors="replace"), offers.get(worker), int(expires))
+            for worker, expires in leases
+        ]
+        return found, seconds * 1000 + micros // 1000
+
+    def queues(self) -> list[str]:
+        try:
+            return sorted(raw.decode() for raw in self.client.smembers(self.keys.name("queues")))
+        except (redis.RedisError, OSError) as error:
+            raise self._wrap("seed", error) from error
+
+    def reclaim(self, worker: str, budget: int, counted: bool, batch: int) -> int:
+        return int(
+            self._call(
+                "reclaim", worker, *self._limits, self._dead_maxlen, batch, budget, int(counted)
+            )
+        )
+
+    def reclaim_orphans(self, queue: str, age: int, batch: int) -> int:
+        return int(
+            self._call("reclaim_orphans", queue, age, *self._limits, self._dead_maxlen, batch)
+        )
+
+
+def _block(timeout: int) -> int:
+    """Return a blocking time the server accepts: 0 would block for ever."""
+    return max(1, min(timeout, LONGEST_BLOCK))
+
+
+def _texts(flat: Sequence[bytes] | Mapping[bytes, bytes]) -> dict[str, str]:
+    if isinstance(flat, Mapping):
+        return {field.decode(): value.decode() for field, value in flat.items()}
+    return {flat[i].decode(): flat[i + 1].decode() for i in range(0, len(flat), 2)}

@@ -1,0 +1,135 @@
+#!lua
+-- Moves the best heads of some queues to their exec streams, as far as credit allows.
+-- KEYS[1] prefix of the namespace
+-- ARGV[1] epoch
+-- ARGV[2] capacity: most deliveries in flight on these queues together
+-- ARGV[3] most tasks in this call
+-- ARGV[4...] queues, consumed by the same workers
+-- RETURNS {moved, 1 when work is left without credit, in flight per queue ...}; error TQFENCED
+--#include keys counts fence heads deliver
+local epoch = tonumber(ARGV[1])
+local refusal = fenced(epoch)
+if refusal then return refusal end
+load_context()
+
+local flying, queues, used = {}, {}, 0
+for i = 4, #ARGV do
+  local queue = ARGV[i]
+  flying[queue] = tonumber(redis.call('HGET', key('counters'), 'dispatched:' .. queue) or '0')
+  used = used + flying[queue]
+  if redis.call('SISMEMBER', key('paused_queues'), queue) == 0 then queues[#queues + 1] = queue end
+end
+local credit = tonumber(ARGV[2]) - used
+if context.max_running then
+  local total = 0
+  for _, queue in ipairs(redis.call('SMEMBERS', key('queues'))) do
+    total = total + tonumber(redis.call('HGET', key('counters'), 'dispatched:' .. queue) or '0')
+  end
+  credit = math.min(credit, context.max_running - total)
+end
+local want = math.min(credit, tonumber(ARGV[3]))
+
+local heads, tops = {}, {}
+for _, queue in ipairs(queues) do heads[queue] = queue_key('heads', queue) end
+local function look(queue)
+  local top = redis.call('ZRANGE', heads[queue], 0, 0, 'WITHSCORES')
+  tops[queue] = top[1] and { top[1], tonumber(top[2]) } or nil
+end
+-- The queue with the best head; equal scores fall to the earlier arrival.
+local function best_queue()
+  if #queues == 1 then return queues[1] end
+  local best, member, score
+  for _, queue in ipairs(queues) do
+    local top = tops[queue]
+    if top and (not best or top[2] < score or (top[2] == score and top[1] < member)) then
+      best, member, score = queue, top[1], top[2]
+    end
+  end
+  return best
+end
+if #queues > 1 then for _, queue in ipairs(queues) do look(queue) end end
+
+local group = queues[1] and group_of(queues[1])
+local V = group and context.fair and virtual_time(group)
+local starts = group and queue_key('starts', group)
+local peers = context.fair and group and peers_of(group) or {}
+local began, ended, moved = {}, {}, 0
+
+-- Under a fair policy the tenant's other queues share the start that this dispatch moved.
+local function rescore(queue, tenant, finish)
+  local waits = false
+  for _, peer in ipairs(peers) do
+    if peer ~= queue then
+      local first = redis.call('ZRANGE', tenant_key('pending', peer, tenant), 0, 0)
+      if first[1] then
+        waits = true
+        redis.call('ZADD', queue_key('heads', peer), 'XX',
+          string.format('%.17g', finish + charge(tenant, first[1])),
+          string.sub(first[1], 1, 12) .. tenant)
+        if tops[peer] then look(peer) end
+      end
+    end
+  end
+  return waits
+end
+
+while moved < want do
+  local queue = best_queue()
+  if not queue then break end
+  local head = redis.call('ZPOPMIN', heads[queue])
+  if not head[1] then break end
+  local tenant = string.sub(head[1], 13)
+  if context.caps and not eligible(tenant) then
+    redis.call('SADD', queue_key('gated', queue), tenant)
+    ended[tenant], began[tenant] = true, nil
+  else
+    local waiting = tenant_key('pending', queue, tenant)
+    local task = redis.call('ZPOPMIN', waiting)
+    if task[1] then
+      deliver(queue, tenant, tonumber(task[2]), task[1], epoch)
+      count('pending', queue, -1)
+      count('dispatched', queue, 1)
+      flying[queue] = flying[queue] + 1
+      moved = moved + 1
+    end
+    local following = redis.call('ZRANGE', waiting, 0, 0, 'WITHSCORES')
+    local score = following[2]
+    if context.fair then
+      local finish = tonumber(head[2])
+      if finish > V then V = finish end
+      local elsewhere = #peers > 1 and rescore(queue, tenant, finish)
+      if following[1] or elsewhere then
+        began[tenant], ended[tenant] = finish, nil
+      else
+        ended[tenant], began[tenant] = true, nil
+      end
+      if following[1] then score = string.format('%.17g', finish + charge(tenant, following[1])) end
+    end
+    if following[1] then
+      redis.call('ZADD', heads[queue], score, string.sub(following[1], 1, 12) .. tenant)
+    end
+  end
+  if #queues > 1 then look(queue) end
+end
+
+if context.fair and moved > 0 then
+  redis.call('HSET', key('virtual'), group, string.format('%.17g', V))
+end
+if context.fair then
+  for tenant, start in pairs(began) do
+    redis.call('HSET', starts, tenant, string.format('%.17g', start))
+  end
+  for tenant in pairs(ended) do redis.call('HDEL', starts, tenant) end
+end
+write_counts()
+
+local starved = 0
+if moved >= credit then
+  for _, queue in ipairs(queues) do
+    if redis.call('EXISTS', heads[queue]) == 1 then starved = 1 end
+  end
+  if starved == 1 then redis.call('SET', key('starved'), 1) end
+end
+local reply = { moved, starved }
+for i = 4, #ARGV do reply[#reply + 1] = flying[ARGV[i]] end
+return reply

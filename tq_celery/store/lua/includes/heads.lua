@@ -1,0 +1,128 @@
+-- The two-level index: a tenant's first task represents it in `heads:<queue>`.
+-- A head's member is the task's twelve-byte arrival followed by the tenant. Its score is the task's
+-- own rank or, under a fair policy, start + cost / weight: the one formula that lives in Lua.
+local context = nil
+local function load_context()
+  local config = redis.call('HMGET', key('config'), 'between', 'generation', 'max_running')
+  context = {
+    fair = config[1] == 'fair',
+    direct = config[1] == 'none',
+    generation = tonumber(config[2] or '1'),
+    max_running = tonumber(config[3] or ''),
+    weights = redis.call('EXISTS', key('weights')) == 1,
+    caps = redis.call('EXISTS', key('caps')) == 1,
+    paused = redis.call('EXISTS', key('paused_tenants')) == 1,
+    groups = redis.call('EXISTS', key('groups')) == 1,
+    virtual = {},
+  }
+  return context
+end
+
+local function group_of(queue)
+  return context.groups and redis.call('HGET', key('groups'), queue) or queue
+end
+
+-- Queues that share workers with `queue`, itself included.
+local function peers_of(queue)
+  if not context.groups then return { queue } end
+  local group, peers = group_of(queue), {}
+  local pairs_ = redis.call('HGETALL', key('groups'))
+  for i = 1, #pairs_, 2 do
+    if pairs_[i + 1] == group then peers[#peers + 1] = pairs_[i] end
+  end
+  if #peers == 0 then peers[1] = queue end
+  return peers
+end
+
+local function virtual_time(group)
+  local V = context.virtual[group]
+  if not V then
+    V = tonumber(redis.call('HGET', key('virtual'), group) or '0')
+    context.virtual[group] = V
+  end
+  return V
+end
+
+-- Service the policy will charge for a task; given-back and reclaimed work is already paid.
+local function charge(tenant, member)
+  if string.byte(member, 48) == 1 then return 0 end
+  local cost = struct.unpack('>d', member, 13)
+  local weight = context.weights and tonumber(redis.call('HGET', key('weights'), tenant) or '1') or 1
+  return cost / weight
+end
+
+-- False while the tenant is paused or at its cap.
+local function eligible(tenant)
+  if context.paused and redis.call('SISMEMBER', key('paused_tenants'), tenant) == 1 then
+    return false
+  end
+  if context.caps then
+    local cap = tonumber(redis.call('HGET', key('caps'), tenant) or '')
+    if cap then
+      local running = tonumber(redis.call('HGET', key('running'), tenant) or '0')
+        + (tallies.running[tenant] or 0)
+      return running < cap
+    end
+  end
+  return true
+end
+
+-- Makes `member` the tenant's head. A tenant that was not backlogged starts at V; one that was
+-- keeps its start. A tenant that is not eligible waits in `gated` and keeps no credit.
+local function place(queue, tenant, member, rank)
+  if not eligible(tenant) then
+    redis.call('SADD', queue_key('gated', queue), tenant)
+    if context.fair then redis.call('HDEL', queue_key('starts', group_of(queue)), tenant) end
+    return
+  end
+  local score = rank
+  if context.fair then
+    local group = group_of(queue)
+    local starts = queue_key('starts', group)
+    local start = tonumber(redis.call('HGET', starts, tenant) or '')
+    if not start then
+      start = virtual_time(group)
+      redis.call('HSET', starts, tenant, string.format('%.17g', start))
+    end
+    score = string.format('%.17g', start + charge(tenant, member))
+  end
+  redis.call('ZADD', queue_key('heads', queue), score, string.sub(member, 1, 12) .. tenant)
+end
+
+local function unplace(queue, tenant, member)
+  redis.call('ZREM', queue_key('heads', queue), string.sub(member, 1, 12) .. tenant)
+end
+
+-- Adds members {score, member, ...} to a tenant's pending set and renews its head if it changed.
+local function pend(queue, tenant, list)
+  local name = tenant_key('pending', queue, tenant)
+  local old = redis.call('ZRANGE', name, 0, 0, 'WITHSCORES')
+  local first, rank = old[1], old[2]
+  local best = first and tonumber(rank)
+  for i = 1, #list, 2 do
+    local score, member = tonumber(list[i]), list[i + 1]
+    if not best or score < best or (score == best and member < first) then
+      first, rank, best = member, list[i], score
+    end
+  end
+  redis.call('ZADD', name, unpack(list))
+  if first == old[1] then return end
+  if old[1] then unplace(queue, tenant, old[1]) end
+  place(queue, tenant, first, rank)
+end
+
+-- Lets a gated tenant compete again, at V, on every queue where it waits.
+local function release(tenant)
+  local released = false
+  for _, queue in ipairs(redis.call('SMEMBERS', key('queues'))) do
+    if redis.call('SISMEMBER', queue_key('gated', queue), tenant) == 1 and eligible(tenant) then
+      redis.call('SREM', queue_key('gated', queue), tenant)
+      local first = redis.call('ZRANGE', tenant_key('pending', queue, tenant), 0, 0, 'WITHSCORES')
+      if first[1] then
+        place(queue, tenant, first[1], first[2])
+        released = true
+      end
+    end
+  end
+  return released
+end

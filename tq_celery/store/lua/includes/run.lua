@@ -1,0 +1,24 @@
+-- Reads the run record of a delivery; nil when the token is not current.
+local function current_run(queue, entry, epoch)
+  local raw = redis.call('HGET', queue_key('running', queue), entry)
+  if not raw then return nil end
+  local held, generation, rank, length = struct.unpack('>I8I4dH', raw)
+  if epoch and held ~= epoch then return nil end
+  return {
+    epoch = held,
+    generation = generation,
+    rank = rank,
+    tenant = string.sub(raw, 23, 22 + length),
+    record = string.sub(raw, 23 + length),
+  }
+end
+
+-- Ends a delivery in every structure but the payload: run record, exec entry, slot, tenant.
+local function close_run(queue, entry, run)
+  local stream = queue_key('exec', queue)
+  redis.call('HDEL', queue_key('running', queue), entry)
+  redis.call('XACK', stream, 'workers', entry)
+  redis.call('XDEL', stream, entry)
+  tally('running', run.tenant, -1)
+  count('dispatched', queue, -1)
+end

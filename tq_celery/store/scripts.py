@@ -1,0 +1,130 @@
+"""The Lua scripts: assembled once, called by digest, reloaded when the server forgot them.
+
+A script is one file in ``lua/``: a shebang with its flags, one sentence, its contract (``KEYS``,
+``ARGV``, ``RETURNS``), then ``--#include`` lines that name shared steps in ``lua/includes/``. An
+error names the file and line of the step that failed, not the line of the assembled text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import redis
+from redis.exceptions import NoScriptError, ResponseError
+
+from tq_celery.errors import FencedError, StoreError, StoreUnavailableError
+
+__all__ = ["SCRIPTS", "Script", "call", "call_many", "translate"]
+
+_FOLDER = files("tq_celery.store") / "lua"
+_LINE = re.compile(r"user_script:(\d+)")
+#: First words of server errors that pass by themselves.
+_PASSING = ("LOADING", "READONLY", "OOM", "MISCONF", "BUSY", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN")
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """An assembled script; ``lines[i]`` is where line ``i + 1`` of ``text`` comes from."""
+
+    name: str
+    text: str
+    sha: str
+    lines: tuple[str, ...]
+
+
+def _assemble(name: str, source: str) -> Script:
+    """Return the script with its includes in place of the ``--#include`` line."""
+    text: list[str] = []
+    origin: list[str] = []
+
+    def add(file: str, body: str) -> None:
+        for number, line in enumerate(body.splitlines(), 1):
+            if line.startswith("--#include "):
+                for include in line.split()[1:]:
+                    path = _FOLDER / "includes" / f"{include}.lua"
+                    add(f"includes/{include}.lua", path.read_text())
+            else:
+                text.append(line)
+                origin.append(f"{file}:{number}")
+
+    add(f"{name}.lua", source)
+    joined = "\n".join(text) + "\n"
+    return Script(
+        name,
+        joined,
+        hashlib.sha1(joined.encode(), usedforsecurity=False).hexdigest(),
+        tuple(origin),
+    )
+
+
+SCRIPTS: dict[str, Script] = {
+    path.name.removesuffix(".lua"): _assemble(path.name.removesuffix(".lua"), path.read_text())
+    for path in _FOLDER.iterdir()
+    if path.name.endswith(".lua")
+}
+
+
+def translate(script: Script, error: Exception, epoch: int = 0) -> Exception:
+    """Return our error for a server's or connection's, with the operation and the source line."""
+    text = str(error)
+    if isinstance(error, ResponseError):
+        word, _, rest = text.partition(" ")
+        if word == "TQFENCED":
+            return FencedError(epoch, int(rest.split()[0]))
+        at = _LINE.search(text)
+        if at and int(at.group(1)) <= len(script.lines):
+            text = f"{text} (lua/{script.lines[int(at.group(1)) - 1]})"
+        if word in _PASSING or text.startswith(_PASSING):
+            return StoreUnavailableError(script.name, text)
+        return StoreError(script.name, text)
+    return StoreUnavailableError(script.name, text or type(error).__name__)
+
+
+def call(
+    client: redis.Redis, script: Script, prefix: str, args: Sequence[Any], epoch: int = 0
+) -> Any:
+    """Run ``script`` once; loads it and repeats once when the server does not know it.
+
+    Raises FencedError, StoreUnavailableError or StoreError with the server's error as cause.
+    """
+    try:
+        try:
+            return client.execute_command("EVALSHA", script.sha, 1, prefix, *args)
+        except NoScriptError:
+            return client.execute_command("EVAL", script.text, 1, prefix, *args)
+    except (redis.RedisError, OSError) as error:
+        raise translate(script, error, epoch) from error
+
+
+def call_many(
+    client: redis.Redis, script: Script, prefix: str, calls: Sequence[Sequence[Any]]
+) -> list[Any]:
+    """Run ``script`` for each argument list in one round trip; errors stand in their item's place.
+
+    After a script flush only the items that did not run are repeated, so nothing runs twice.
+    """
+    try:
+        replies = _pipeline(client, script, prefix, calls)
+        missing = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        if missing:
+            client.script_load(script.text)
+            again = _pipeline(client, script, prefix, [calls[i] for i in missing])
+            for i, reply in zip(missing, again, strict=True):
+                replies[i] = reply
+    except (redis.RedisError, OSError) as error:
+        raise translate(script, error) from error
+    return [translate(script, r) if isinstance(r, Exception) else r for r in replies]
+
+
+def _pipeline(
+    client: redis.Redis, script: Script, prefix: str, calls: Sequence[Sequence[Any]]
+) -> list[Any]:
+    pipeline = client.pipeline(transaction=False)
+    for args in calls:
+        pipeline.execute_command("EVALSHA", script.sha, 1, prefix, *args)
+    return pipeline.execute(raise_on_error=False)
