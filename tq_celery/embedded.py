@@ -102,6 +102,7 @@ class EmbeddedServer:
             "appendonly": "yes" if appendonly else "no",
             **(config or {}),
         }
+        self._arguments: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
         self._owner = 0
@@ -175,7 +176,7 @@ class EmbeddedServer:
         ]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [str(binary), *options],
+                [str(binary), *self._arguments, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -7,6 +7,8 @@ from pathlib import Path
 import kombu
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from tests import leaks
 from tests.servers import RabbitServer, ValkeyServer
@@ -22,7 +24,7 @@ def test_both_servers_answer(any_server: ValkeyServer) -> None:
 def test_a_frozen_server_is_silent_and_then_goes_on(make_server) -> None:
     server = make_server()
     server.pause()
-    with redis.Redis(port=server.port, socket_timeout=0.2, retry=None, protocol=2) as client:
+    with redis.Redis(port=server.port, socket_timeout=0.2, retry=Retry(NoBackoff(), 0), protocol=2) as client:
         with pytest.raises(redis.exceptions.RedisError):
             client.ping()
     server.resume()
@@ -57,6 +59,7 @@ def test_rabbitmq_carries_a_message_over_a_kill() -> None:
         rabbit.kill()
         rabbit.start()
         assert "q\t1" in rabbit.control("list_queues", "name", "messages")
+        assert rabbit._mapper is not None
         pids = [rabbit.pid, rabbit._mapper.pid]
     finally:
         rabbit.stop()

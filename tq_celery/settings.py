@@ -1,0 +1,348 @@
+"""Settings: one validated, frozen object, the same for applications, workers and schedulers.
+
+Sources, later wins: defaults, a TOML file (schedulers and commands only), ``app.conf.tq_*``,
+``TQ_*`` in the environment, explicit arguments. A name that nobody knows is an error which says
+what was probably meant; every value is checked where it comes in, so a typing mistake fails at the
+start of a process and not on a Sunday.
+
+Policy, ``order_within``, ``max_running`` live in the namespace: the settings only seed an empty
+one. Durations are seconds; text may carry a unit (``30s``, ``500ms``, ``5m``, ``1h``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tq_celery.errors import SettingsError
+
+__all__ = [
+    "ORDERS_WITHIN",
+    "POLICIES",
+    "URL_FORMS",
+    "Settings",
+    "did_you_mean",
+    "parse_duration",
+    "safe_url",
+]
+
+#: Names of the policies that can be chosen.
+POLICIES: Final = ("fifo", "priority", "edf", "wfq", "none")
+
+#: What may decide between two tasks of one tenant under ``wfq``.
+ORDERS_WITHIN: Final = ("arrival", "priority", "deadline")
+
+#: The forms of server URLs, as shown in messages.
+URL_FORMS: Final = (
+    "redis://host:port/db, rediss://host:port/db, redis+socket:///path, unix:///path "
+    "or sentinel://host:port,host:port/master"
+)
+_SCHEMES = ("redis", "rediss", "redis+socket", "unix", "sentinel")
+
+#: Options a route may set for the tasks whose names match its pattern.
+ROUTE_OPTIONS: Final = ("tenant", "cost", "priority", "deadline")
+
+#: ``TQ_<word>_*`` in the environment belongs to commands, tests and benches, not to settings.
+_FOREIGN_WORDS = (
+    "app bench cancel config demo dlq doctor drain explain flower json log policy produce purge "
+    "queues replay scheduler status tenants test top verify"
+).split()
+
+#: What container platforms set for every service named ``tq``.
+_SERVICE_LINK = re.compile(r"TQ_(.*_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)")
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of ``30``, ``30s``, ``500ms``, ``5m``, ``1h`` or ``2d``.
+
+    Raises ValueError on anything else.
+    """
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-z]*)\s*", text)
+    if match is None or match[2] not in _UNITS:
+        raise ValueError(f"{text!r} is no duration; write 30s, 500ms, 5m, 1h or 2d")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def safe_url(url: str) -> str:
+    """Return the URL without user, password and secret query values, fit for logs and messages."""
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return "***" if "@" in url else url
+    # A password may hold unescaped separators; everything before the last @ is kept out.
+    _, at, place = rest.rpartition("@")
+    place = re.sub(r"(?i)([?&][^=&]*(?:pass|secret|token|user)[^=&]*=)[^&]*", r"\1***", place)
+    return f"{scheme}://{'***@' if at else ''}{place}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for the closest known name, or an empty text."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+# --- checks: each takes name and value, and returns the normal form or raises SettingsError ------
+
+Check = Callable[[str, object], object]
+
+
+def _seconds(low: float, high: float) -> Check:
+    allowed = f"a number of seconds from {low:g} to {high:g}"
+
+    def check(name: str, value: object) -> object:
+        if isinstance(value, str):
+            try:
+                value = parse_duration(value)
+            except ValueError:
+                raise SettingsError(name, value, allowed) from None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise SettingsError(name, value, allowed)
+        if not (math.isfinite(value) and low <= value <= high):
+            raise SettingsError(name, value, allowed)
+        return float(value)
+
+    return check
+
+
+def _whole(low: int, high: int | None = None, *, optional: bool = False) -> Check:
+    allowed = f"a whole number from {low} to {high}" if high else f"a whole number from {low} up"
+    if optional:
+        allowed += ", or None for no bound"
+
+    def check(name: str, value: object) -> object:
+        if optional and (value is None or value in ("none", "None")):
+            return None
+        if isinstance(value, str) and re.fullmatch(r"[0-9][0-9_]*", value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise SettingsError(name, value, allowed)
+        if value < low or (high is not None and value > high):
+            raise SettingsError(name, value, allowed)
+        return value
+
+    return check
+
+
+def _word(choices: tuple[str, ...]) -> Check:
+    def check(name: str, value: object) -> object:
+        if value in choices:
+            return value
+        hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+        raise SettingsError(name, value, "one of " + ", ".join(choices) + hint)
+
+    return check
+
+
+def _text(pattern: str, longest: int, allowed: str) -> Check:
+    def check(name: str, value: object) -> object:
+        if (
+            isinstance(value, str)
+            and re.fullmatch(pattern, value, re.DOTALL)
+            and len(value.encode("utf-8", "surrogatepass")) <= longest
+        ):
+            return value
+        raise SettingsError(name, value, allowed)
+
+    return check
+
+
+def _url(name: str, value: object) -> object:
+    if isinstance(value, str):
+        scheme, mark, place = value.partition("://")
+        if mark and place and scheme in _SCHEMES:
+            return value
+        hint = did_you_mean(scheme, _SCHEMES) if mark else ""
+        raise SettingsError(name, safe_url(value), URL_FORMS + hint)
+    raise SettingsError(name, type(value).__name__, URL_FORMS)
+
+
+def _routes(name: str, value: object) -> object:
+    allowed = "a mapping of task name patterns to options " + ", ".join(ROUTE_OPTIONS)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise SettingsError(name, value, allowed + " (as JSON)") from None
+    if not isinstance(value, Mapping):
+        raise SettingsError(name, value, allowed)
+    for pattern, options in value.items():
+        if not isinstance(pattern, str) or not pattern or not isinstance(options, Mapping):
+            raise SettingsError(f"{name}[{pattern!r}]", options, allowed)
+        for option in options:
+            if option not in ROUTE_OPTIONS:
+                hint = did_you_mean(str(option), ROUTE_OPTIONS)
+                raise SettingsError(f"{name}[{pattern!r}]", option, allowed + hint)
+    return {pattern: dict(options) for pattern, options in value.items()}
+
+
+_YEAR = 365 * 86_400
+
+
+def _setting(default: Any, check: Check, **options: Any) -> Any:
+    return field(default=default, metadata={"check": check}, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings, checked. Raises SettingsError naming the field, its value and the range."""
+
+    #: Where the namespace lives; see :data:`URL_FORMS`. Kept out of ``repr``: it may hold a secret.
+    url: str = _setting("redis://localhost:6379/0", _url, repr=False)
+    #: Names the keys on the server; two applications that share it share their queues.
+    namespace: str = _setting(
+        "celery", _text(r"[^{}\s\x00-\x1f]+", 128, "1 to 128 bytes without braces or blanks")
+    )
+    #: What decides which task is next; seeds an empty namespace.
+    policy: str = _setting("wfq", _word(POLICIES))
+    #: What decides between tasks of one tenant under wfq; seeds an empty namespace.
+    order_within: str = _setting("arrival", _word(ORDERS_WITHIN))
+    #: Seconds without a sign of life after which a worker's tasks run elsewhere.
+    lease: float = _setting(30.0, _seconds(0.5, 86_400))
+    #: Seconds without renewal after which another scheduler takes over.
+    leader_ttl: float = _setting(2.0, _seconds(0.2, 60))
+    #: Lost deliveries of one task: the one that reaches this number buries it.
+    delivery_budget: int = _setting(5, _whole(1, 1_000))
+    #: Seconds for which a settled task is remembered, so that a repeat is refused.
+    done_memory: float = _setting(3_600.0, _seconds(0, _YEAR))
+    #: Settled tasks remembered at most; about 100 bytes each.
+    done_max: int = _setting(1_000_000, _whole(0))
+    #: Waiting tasks allowed in the namespace, in one queue, of one tenant.
+    max_pending: int | None = _setting(None, _whole(1, optional=True))
+    max_pending_queue: int | None = _setting(None, _whole(1, optional=True))
+    max_pending_tenant: int | None = _setting(None, _whole(1, optional=True))
+    #: Bytes of one message.
+    max_payload: int = _setting(1_048_576, _whole(1, 512 * 1_048_576))
+    #: Seconds a call such as ``delay()`` may take before it gives up.
+    publish_timeout: float = _setting(5.0, _seconds(0.05, 3_600))
+    #: Tenant of tasks that name none.
+    default_tenant: str = _setting("default", _text(r".+", 256, "1 to 256 bytes of text"))
+    #: Tasks moved by one script call.
+    batch: int = _setting(256, _whole(1, 500))
+    #: Entries kept in the results and the dead-letter stream; None = all.
+    results_maxlen: int | None = _setting(100_000, _whole(0, optional=True))
+    dead_maxlen: int | None = _setting(None, _whole(1, optional=True))
+    #: Tasks running at once in the whole namespace; seeds an empty namespace.
+    max_running: int | None = _setting(None, _whole(1, optional=True))
+    #: Options by task name pattern, for tasks that are sent by name.
+    routes: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict, metadata={"check": _routes}, hash=False
+    )
+
+    def __post_init__(self) -> None:
+        for each in dataclasses.fields(self):
+            value = each.metadata["check"](f"tq_{each.name}", getattr(self, each.name))
+            object.__setattr__(self, each.name, value)
+        if self.lease < self.leader_ttl / 4:
+            raise SettingsError(
+                "tq_lease",
+                self.lease,
+                f"at least a quarter of tq_leader_ttl ({self.leader_ttl:g} s)",
+            )
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of all settings, without prefix, in the order of the reference."""
+        return tuple(each.name for each in dataclasses.fields(cls))
+
+    @classmethod
+    def load(
+        cls,
+        app_conf: Mapping[str, Any] | None = None,
+        environ: Mapping[str, str] | None = None,
+        *,
+        toml: str | Path | None = None,
+        defaults: Mapping[str, object] | None = None,
+        **explicit: object,
+    ) -> Self:
+        """Merge all sources, later wins, and check the result.
+
+        ``environ`` is ``os.environ`` unless given; ``defaults`` replaces built-in defaults (an
+        application's name as the namespace). An explicit ``None`` means "not given", except for
+        settings where ``None`` is a value, such as ``max_pending``.
+        """
+        merged: dict[str, object] = dict(defaults or {})
+        if toml is not None:
+            merged |= _from_file(Path(toml), cls.names())
+        merged |= _from_conf(app_conf or {}, cls.names())
+        merged |= _from_environ(os.environ if environ is None else environ, cls.names())
+        optional = {each.name for each in dataclasses.fields(cls) if "None" in str(each.type)}
+        for name, value in explicit.items():
+            if name not in cls.names():
+                raise _unknown(name, cls.names())
+            if value is not None or name in optional:
+                merged[name] = value
+        return cls(**merged)  # type: ignore[arg-type]  # __post_init__ checks every value
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Self:
+        """Read a TOML file alone: names without prefix, at the top or in a table ``[tq]``."""
+        return cls.load(environ={}, toml=path)
+
+
+def _unknown(name: str, known: Iterable[str], prefix: str = "") -> SettingsError:
+    names = [prefix + each for each in known]
+    hint = did_you_mean(name, names)
+    return SettingsError("unknown setting", name, "the name of a setting" + hint)
+
+
+def _from_file(path: Path, known: tuple[str, ...]) -> dict[str, object]:
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError("config file", str(path), error.strerror or "a file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError("config file", str(path), f"TOML ({error})") from error
+    table = content.pop("tq", {})
+    if not isinstance(table, dict):
+        raise SettingsError("tq", table, "a table of settings")
+    found = {}
+    for name, value in {**content, **table}.items():
+        short = name.removeprefix("tq_")
+        if short not in known:
+            raise _unknown(name, known)
+        found[short] = value
+    return found
+
+
+def _from_conf(conf: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, object]:
+    # Celery's mapping answers get() also for names that carry the application's own prefix
+    # (CELERY_TQ_URL under namespace="CELERY") and that its iteration spells differently.
+    own = str(getattr(conf, "prefix", "") or "")
+    starts = ("tq_", own + "TQ_") if own else ("tq_", "TQ_")
+    for key in map(str, conf):
+        if key.startswith(starts):
+            name = key.removeprefix(own).lower()
+            if name.removeprefix("tq_") not in known:
+                raise _unknown(name, known, "tq_")
+    missing = object()
+    found = {}
+    for name in known:
+        for spelling in (f"tq_{name}", f"TQ_{name.upper()}"):
+            value = conf.get(spelling, missing)
+            if value is not missing:
+                found[name] = value
+                break
+    return found
+
+
+def _from_environ(environ: Mapping[str, str], known: tuple[str, ...]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for variable, value in environ.items():
+        if not variable.startswith("TQ_") or not value:
+            continue  # an empty variable is one that was not filled in
+        name = variable.removeprefix("TQ_").lower()
+        if name in known:
+            found[name] = value
+        elif name.partition("_")[0] not in _FOREIGN_WORDS and not _SERVICE_LINK.fullmatch(variable):
+            raise _unknown(variable, (each.upper() for each in known), "TQ_")
+    return found
