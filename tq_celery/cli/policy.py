@@ -1,0 +1,114 @@
+"""``tq policy``: which order a namespace follows; switched while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import click
+
+from tq_celery.cli.durations import duration
+from tq_celery.cli.groups import CommandError, NounGroup, option
+from tq_celery.cli.output import print_json
+from tq_celery.cli.session import Session, with_session
+from tq_celery.settings import ORDERS_WITHIN, POLICIES
+
+__all__ = ["policy", "policy_line"]
+
+#: Seconds between two looks at the progress of a switch.
+LOOK_EVERY = 0.1
+
+
+@click.group(cls=NounGroup, examples=("tq policy show",))
+def policy() -> None:
+    """Show or switch the policy of a namespace."""
+
+
+@policy.command(examples=("tq policy show --json",))
+@with_session
+def show(session: Session) -> None:
+    """Show the policy and whether a switch is under way."""
+    _print(session)
+
+
+@policy.command(
+    "set",
+    examples=(
+        "tq policy set wfq",
+        "tq policy set wfq --order-within deadline --wait 30s",
+    ),
+)
+@click.argument("name", type=click.Choice(POLICIES))
+@option(
+    "--order-within",
+    type=click.Choice(ORDERS_WITHIN),
+    envvar="TQ_POLICY_SET_ORDER_WITHIN",
+    help="Order of one tenant's own tasks, read by wfq (default: keep the present one).",
+)
+@option(
+    "--wait",
+    metavar="DURATION",
+    callback=duration,
+    envvar="TQ_POLICY_SET_WAIT",
+    help="Wait up to DURATION until the leader has ranked all waiting tasks anew.",
+)
+@with_session
+def set_(session: Session, name: str, order_within: str | None, wait: float | None) -> None:
+    """Switch to policy NAME while everything keeps running.
+
+    Waiting tasks are ranked anew, tenant by tenant; nothing is drained and nothing restarts.
+    """
+    stored = session.inspector.config()
+    order = order_within or stored.get("order_within") or session.settings.order_within
+    generation = session.store.set_policy(name, order)
+    if wait is not None:
+        _await_ranks(session, generation, wait)
+    _print(session)
+
+
+def policy_line(config: Mapping[str, str]) -> str:
+    """Return the stored policy in words."""
+    name = config.get("policy")
+    if name is None:
+        return "not set; the first scheduler sets it"
+    within = (
+        f", by {config.get('order_within', 'arrival')} within a tenant" if name == "wfq" else ""
+    )
+    return f"{name}{within}, generation {config.get('generation', '?')}"
+
+
+def _unranked(session: Session) -> int:
+    return sum(view.unranked for view in session.inspector.queues())
+
+
+def _await_ranks(session: Session, generation: int, wait: float) -> None:
+    give_up = time.monotonic() + wait
+    while left := _unranked(session):
+        if time.monotonic() >= give_up:
+            reason = "" if session.inspector.leader().owner else ": no leader (start tq scheduler)"
+            raise CommandError(
+                f"generation {generation} is set, but {left} tenants are not ranked yet{reason}"
+            )
+        time.sleep(LOOK_EVERY)
+
+
+def _print(session: Session) -> None:
+    config, unranked = session.inspector.config(), _unranked(session)
+    leads = session.inspector.leader().owner is not None
+    if session.json:
+        generation = config.get("generation")
+        print_json(
+            {
+                "policy": config.get("policy"),
+                "order_within": config.get("order_within"),
+                "generation": int(generation) if generation else None,
+                "unranked": unranked,
+                "leader": leads,
+            }
+        )
+        return
+    click.echo(policy_line(config))
+    if unranked:
+        click.echo(f"a switch is under way: {unranked} tenants are still to be ranked anew")
+    if not leads:
+        click.echo("no leader: nothing is ranked or dispatched until a scheduler runs", err=True)

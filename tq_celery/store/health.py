@@ -1,0 +1,137 @@
+"""What a server says about itself, for checking a deployment."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from redis import exceptions
+
+from tq_celery.store.inspect import reading
+from tq_celery.store.keys import Keys
+
+__all__ = ["KEY_TYPES", "ServerFacts", "foreign_keys", "server_facts"]
+
+#: Type of every namespace-wide key.
+KEY_TYPES = {
+    "config": "hash",
+    "leader": "string",
+    "epoch": "string",
+    "fence": "string",
+    "leadership": "stream",
+    "wake": "stream",
+    "queues": "set",
+    "groups": "hash",
+    "payload": "hash",
+    "ingress": "stream",
+    "cursor": "string",
+    "delayed": "zset",
+    "virtual": "hash",
+    "workers": "zset",
+    "announcements": "hash",
+    "live": "hash",
+    "running": "hash",
+    "weights": "hash",
+    "caps": "hash",
+    "paused_tenants": "set",
+    "paused_queues": "set",
+    "counters": "hash",
+    "done:new": "hash",
+    "done:old": "hash",
+    "results": "stream",
+    "dead": "stream",
+    "starved": "string",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """Facts of one server; ``None`` where it would not say (managed servers hide settings).
+
+    ``skew`` is the server's clock minus ours in ms, give or take half of ``round_trip`` ms.
+    """
+
+    product: str
+    version: tuple[int, ...]
+    role: str
+    replicas: int
+    eviction: str | None
+    aof: bool
+    appendfsync: str | None
+    snapshots: bool | None
+    saving_fails: bool
+    min_replicas: int | None
+    used_memory: int
+    max_memory: int
+    skew: float
+    round_trip: float
+
+
+def server_facts(client: redis.Redis) -> ServerFacts:
+    """Ask the server about itself; raises StoreError when it does not answer."""
+    with reading("info"):
+        info: dict[str, Any] = client.info()  # type: ignore[assignment]
+    product = "valkey" if info.get("server_name") == "valkey" else "redis"
+    version = str(info.get(f"{product}_version") or info.get("redis_version", "0"))
+    minimum, save = _setting(client, "min-replicas-to-write"), _setting(client, "save")
+    skew, round_trip = _clock(client)
+    return ServerFacts(
+        product=product,
+        version=tuple(int(part) for part in version.split(".") if part.isdigit()),
+        role=str(info.get("role", "")),
+        replicas=int(info.get("connected_slaves", 0)),
+        eviction=info.get("maxmemory_policy") or _setting(client, "maxmemory-policy"),
+        aof=bool(int(info.get("aof_enabled", 0))),
+        appendfsync=_setting(client, "appendfsync"),
+        snapshots=None if save is None else bool(save),
+        saving_fails="err"
+        in (info.get("rdb_last_bgsave_status"), info.get("aof_last_write_status")),
+        min_replicas=None if minimum is None else int(minimum),
+        used_memory=int(info.get("used_memory", 0)),
+        max_memory=int(info.get("maxmemory", 0)),
+        skew=skew,
+        round_trip=round_trip,
+    )
+
+
+def foreign_keys(client: redis.Redis, keys: Keys) -> dict[str, str]:
+    """Return keys of the namespace that have a type we never give them, with that type."""
+    pipe = client.pipeline(transaction=False)
+    for word in KEY_TYPES:
+        pipe.type(keys.name(word))
+    with reading("type"):
+        found = [raw.decode() for raw in pipe.execute()]
+    return {
+        keys.name(word): actual
+        for (word, expected), actual in zip(KEY_TYPES.items(), found, strict=True)
+        if actual not in ("none", expected)
+    }
+
+
+def _setting(client: redis.Redis, name: str) -> str | None:
+    """Read one server setting; managed servers refuse, which is no fault."""
+    try:
+        found: Any = client.config_get(name)
+    except exceptions.ResponseError:
+        return None
+    for value in found.values():
+        return value.decode() if isinstance(value, bytes) else str(value)
+    return None
+
+
+def _clock(client: redis.Redis) -> tuple[float, float]:
+    """Return the clock difference and the round trip in ms, of the fastest of three questions."""
+    best: tuple[float, float] | None = None
+    for _ in range(3):
+        begun = time.monotonic()
+        with reading("time"):
+            answer: Any = client.time()
+        round_trip = (time.monotonic() - begun) * 1000
+        server = int(answer[0]) * 1000 + int(answer[1]) / 1000
+        skew = server - (time.time() * 1000 - round_trip / 2)
+        if best is None or round_trip < best[1]:
+            best = (skew, round_trip)
+    assert best is not None
+    return best
