@@ -21,11 +21,9 @@ from tq_celery.store.contract import (
     StaleTenant,
     WorkerAnnouncement,
 )
-from tq_celery.store.record import ARRIVAL, RECORD, unpack_delayed
+from tq_celery.store.record import RECORD, arrive_due, unpack_delayed
 
 __all__ = ["RedisLeader", "parse_announcement"]
-
-_NO_ARRIVAL = ARRIVAL.pack(0, 0)
 
 
 def parse_announcement(worker: str, raw: bytes | None, expires: int) -> WorkerAnnouncement:
@@ -82,15 +80,17 @@ class RedisLeader(RedisPart):
 
     def read_ingress(self, cursor: bytes, count: int, timeout: int) -> Ingress:
         ingress, wake = self.keys.name("ingress"), self.keys.name("wake")
+        # One position per stream; an empty cursor is the front of both.
+        seen, _, heard = cursor.partition(b" ")
         try:
             reply: Any = self.blocking.xread(
-                {ingress: b"0-0", wake: cursor or b"0-0"},
+                {ingress: seen or b"0-0", wake: heard or b"0-0"},
                 count=count,
                 block=_block(timeout) if timeout > 0 else None,
             )
         except redis.ResponseError as error:
             if "UNBLOCKED" in str(error):
-                return Ingress((), frozenset(), b"0-0")
+                return Ingress((), frozenset(), b"")
             raise self._wrap("admit", error) from error
         except (redis.RedisError, OSError) as error:
             raise self._wrap("admit", error) from error
@@ -99,10 +99,14 @@ class RedisLeader(RedisPart):
         for stream, entries in reply or ():
             if stream.endswith(b":wake"):
                 wakes.update(fields.get(b"k", b"").decode() for _, fields in entries)
-                cursor = entries[-1][0]
+                heard = entries[-1][0]
             else:
                 arrivals = [_arrival(entry, fields) for entry, fields in entries]
-        return Ingress(arrivals, frozenset(wakes), cursor)
+                seen = entries[-1][0]
+        if not reply:
+            # Nothing is left behind the cursor either, unless the server's clock stepped back.
+            seen = b"0-0"
+        return Ingress(arrivals, frozenset(wakes), seen + b" " + heard)
 
     def admit(self, epoch: int, generation: int, items: Sequence[Admission]) -> int:
         args: list[Any] = [generation]
@@ -121,10 +125,7 @@ class RedisLeader(RedisPart):
         for i in range(0, len(ready), 2):
             member, due = ready[i], int(float(ready[i + 1]))
             queue, tenant, record = unpack_delayed(member)
-            if record.startswith(_NO_ARRIVAL):
-                # becomes eligible when it is due; work that was given back keeps its arrival
-                record = ARRIVAL.pack(due, 0) + record[ARRIVAL.size :]
-            tasks.append(DueTask(member, due, queue, tenant, record))
+            tasks.append(DueTask(member, due, queue, tenant, arrive_due(record, due)))
         return tasks, None if following < 0 else int(following)
 
     def promote(self, epoch: int, generation: int, items: Sequence[Promotion]) -> int:

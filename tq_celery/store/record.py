@@ -35,6 +35,7 @@ __all__ = [
     "Record",
     "TaskKey",
     "arrival",
+    "arrive_due",
     "pack_delayed",
     "pack_record",
     "replace_admitted",
@@ -52,8 +53,11 @@ RECORD_LUA = ">I8I4dBI8I8I8HB"
 DELIVERY = struct.Struct(">QH")
 #: Arrival prefix of a record.
 ARRIVAL = struct.Struct(">QI")
+#: Where a record holds its priority.
+PRIORITY = 20
 #: Where a record holds its admission.
 ADMITTED = slice(37, 45)
+_NO_ARRIVAL = ARRIVAL.pack(0, 0)
 #: A delayed member: urgency byte, lengths of queue and tenant; then queue, tenant, record.
 DELAYED = struct.Struct(">BHH")
 
@@ -127,10 +131,21 @@ def replace_admitted(record: bytes, ms: int) -> bytes:
     return record[: ADMITTED.start] + struct.pack(">Q", ms) + record[ADMITTED.stop :]
 
 
+def arrive_due(record: bytes, due: int) -> bytes:
+    """Return the record of a delayed task with the arrival it has once it is due.
+
+    It arrives when it is due, and of those due in one ms the most urgent comes first. Work that
+    was given back for a while keeps the arrival it had.
+    """
+    if record[: ARRIVAL.size] != _NO_ARRIVAL:
+        return record
+    return ARRIVAL.pack(due, 255 - record[PRIORITY]) + record[ARRIVAL.size :]
+
+
 def pack_delayed(queue: str, tenant: bytes, record: bytes) -> bytes:
     """Return the delayed set's member: of those due in one ms the most urgent sorts first."""
-    name, priority = queue.encode(), record[ARRIVAL.size + 8]
-    return DELAYED.pack(255 - priority, len(name), len(tenant)) + name + tenant + record
+    name = queue.encode()
+    return DELAYED.pack(255 - record[PRIORITY], len(name), len(tenant)) + name + tenant + record
 
 
 def unpack_delayed(member: bytes) -> tuple[str, bytes, bytes]:

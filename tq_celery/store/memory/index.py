@@ -25,7 +25,7 @@ class Index:
     @property
     def fair(self) -> bool:
         """Whether tenants share by tags, rather than by the ranks of their heads."""
-        return self.ns.config.get("policy", "wfq") == "wfq"
+        return self.ns.config.get("between") == "fair"
 
     def group(self, queue: str) -> str:
         """Return the group in which tenants of ``queue`` compete."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from tq_celery.errors import FencedError
 from tq_celery.store.contract import (
@@ -16,7 +17,7 @@ from tq_celery.store.contract import (
 )
 from tq_celery.store.memory.base import Base
 from tq_celery.store.memory.state import DeadLetter
-from tq_celery.store.record import replace_admitted, unpack_delayed
+from tq_celery.store.record import arrive_due, replace_admitted, unpack_delayed
 
 __all__ = ["Lead"]
 
@@ -51,17 +52,21 @@ class Lead(Base):
         """Return at once."""
 
     def read_ingress(self, cursor: bytes, count: int, timeout: int) -> Ingress:
-        """Return arrivals after ``cursor`` and what woke the leader since the last call."""
-        after = _order(cursor)
+        """Return arrivals from the front, and what woke the leader since the last call."""
         arrivals = [
-            Arrival(entry, each.queue, each.tenant, each.record, each.fields,
-                    "unreadable" if each.fields else "")
-            for entry, each in self.ns.ingress.items()
-            if _order(entry) > after
-        ][:count]  # fmt: skip
+            Arrival(
+                entry,
+                each.queue,
+                each.tenant,
+                each.record,
+                each.fields,
+                "unreadable ingress entry" if each.fields else "",
+            )
+            for entry, each in islice(self.ns.ingress.items(), count)
+        ]
         wakes = frozenset(self.ns.wakes)
         self.ns.wakes.clear()
-        return Ingress(arrivals, wakes, arrivals[-1].entry if arrivals else cursor)
+        return Ingress(arrivals, wakes, cursor)
 
     def admit(self, epoch: int, generation: int, items: Sequence[Admission]) -> int:
         """Move ranked arrivals to pending; those already gone are repeats and are left out."""
@@ -96,7 +101,8 @@ class Lead(Base):
             if at > self.ns.now:
                 return ready, at - self.ns.now
             if len(ready) < count:
-                ready.append(DueTask(member, at, *unpack_delayed(member)))
+                queue, tenant, record = unpack_delayed(member)
+                ready.append(DueTask(member, at, queue, tenant, arrive_due(record, at)))
         return ready, None
 
     def promote(self, epoch: int, generation: int, items: Sequence[Promotion]) -> int:
@@ -158,14 +164,9 @@ class Lead(Base):
     def _rank_in(self, source: str, item: Admission | Promotion, epoch: int) -> None:
         """Move one ranked task to pending, or straight to exec when nothing is scheduled."""
         record = replace_admitted(item.record, self.ns.now)
-        if self.ns.config.get("policy") == "none":
+        if self.ns.config.get("between") == "none":
             self._deliver(item.queue, item.tenant, record, item.score, epoch)
             self.ns.move(item.queue, source, "dispatched")
         else:
             self.index.pend(item.queue, item.tenant, record, item.score)
             self.ns.move(item.queue, source, "pending")
-
-
-def _order(entry: bytes) -> tuple[int, int]:
-    ms, _, sequence = entry.partition(b"-")
-    return int(ms), int(sequence or 0)

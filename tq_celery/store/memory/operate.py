@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -46,46 +47,57 @@ class Operate(Base):
             self.ns.config.update(first)
         return dict(self.ns.config)
 
-    def set_weight(self, tenant: bytes, weight: float) -> None:
+    def set_weight(self, tenant: bytes, weight: float) -> int:
         """Set a share; waiting heads are scored again at once, from the start they have."""
         self.ns.weights[tenant] = weight
-        for queue in sorted(self.ns.queues):
-            if tenant in self.ns.heads[queue]:
-                self.index.place(queue, tenant)
         self.ns.wake("config")
+        waits = [queue for queue in sorted(self.ns.queues) if tenant in self.ns.heads[queue]]
+        if not self.index.fair:
+            return 0
+        for queue in waits:
+            self.index.place(queue, tenant)
+        return len(waits)
 
-    def set_cap(self, tenant: bytes, max_running: int | None) -> None:
-        """Cap a tenant's running tasks, or remove its cap."""
+    def set_cap(self, tenant: bytes, max_running: int | None) -> bool:
+        """Cap a tenant's running tasks or lift the cap; True when tasks may compete again."""
         if max_running is None:
             self.ns.caps.pop(tenant, None)
         else:
             self.ns.caps[tenant] = max_running
-        self.index.release(tenant)
         self.ns.wake("config")
+        return self.index.release(tenant)
 
-    def pause_tenant(self, tenant: bytes) -> None:
-        """Let the tenant's tasks wait."""
+    def pause_tenant(self, tenant: bytes) -> bool:
+        """Let the tenant's tasks wait; False when it was paused already."""
+        changed = tenant not in self.ns.paused_tenants
         self.ns.paused_tenants.add(tenant)
         for queue in sorted(self.ns.queues):
             if tenant in self.ns.heads[queue]:
                 self.index.gate(queue, tenant)
         self.ns.wake("config")
+        return changed
 
-    def resume_tenant(self, tenant: bytes) -> None:
-        """Let the tenant compete again, at V."""
+    def resume_tenant(self, tenant: bytes) -> bool:
+        """Let the tenant compete again, at V; False when it was not paused."""
+        changed = tenant in self.ns.paused_tenants
         self.ns.paused_tenants.discard(tenant)
         self.index.release(tenant)
         self.ns.wake("config")
+        return changed
 
-    def pause_queue(self, queue: str) -> None:
-        """Dispatch nothing from the queue."""
+    def pause_queue(self, queue: str) -> bool:
+        """Dispatch nothing from the queue; False when it was paused already."""
+        changed = queue not in self.ns.paused_queues
         self.ns.paused_queues.add(queue)
         self.ns.wake("config")
+        return changed
 
-    def resume_queue(self, queue: str) -> None:
-        """Dispatch from the queue again."""
+    def resume_queue(self, queue: str) -> bool:
+        """Dispatch from the queue again; False when it was not paused."""
+        changed = queue in self.ns.paused_queues
         self.ns.paused_queues.discard(queue)
         self.ns.wake("config")
+        return changed
 
     def requeue(self, dead_entry: bytes) -> str:
         """Send a dead letter through the queue again, as the next generation of its task."""
@@ -111,7 +123,6 @@ class Operate(Base):
         ns.live_of[letter.tenant] += 1
         return "requeued"
 
-    def purge(self, entries: list[bytes] | None = None) -> int:
-        """Delete dead letters (None = all of them); returns how many there were."""
-        chosen = list(self.ns.dead) if entries is None else entries
-        return sum(self.ns.dead.pop(entry, None) is not None for entry in chosen)
+    def purge_dead(self, entries: Sequence[bytes]) -> int:
+        """Delete dead letters; returns how many there were."""
+        return sum(self.ns.dead.pop(entry, None) is not None for entry in entries)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tq_celery.errors import StoreError
 from tq_celery.policies.registry import make_policy
 from tq_celery.store.contract import StaleTenant
 from tq_celery.store.memory.lead import Lead
@@ -22,12 +23,12 @@ class Regroup(Lead):
         """Return the queues that ever took a task."""
         return sorted(self.ns.queues)
 
-    def set_policy(self, name: str, order_within: str) -> int:
-        """Start a new generation; 0 while an earlier one is not finished."""
+    def set_policy(self, name: str, order_within: str = "arrival") -> int:
+        """Start a new generation of ranks; StoreError while an earlier one is unfinished."""
         ns = self.ns
         policy = make_policy(name, order_within)
         if ns.outdated:
-            return 0
+            raise StoreError("set_policy", "an earlier policy switch is still being ranked anew")
         ns.outdated, ns.pending = ns.pending, {}
         for structure in (ns.heads, ns.gated, ns.starts):
             structure.clear()
@@ -59,7 +60,6 @@ class Regroup(Lead):
         queue: str,
         tenant: bytes,
         ranks: Sequence[tuple[bytes, float]],
-        last: bool = False,
     ) -> int:
         """Let tasks compete again under new ranks; returns how many of the tenant's are left."""
         self._fence(epoch)
@@ -71,7 +71,7 @@ class Regroup(Lead):
         for record, rank in ranks:
             if not tasks.remove(record):
                 continue
-            if self.ns.config.get("policy") == "none":
+            if self.ns.config.get("between") == "none":
                 self._deliver(queue, tenant, record, rank, epoch)
                 self.ns.move(queue, "pending", "dispatched")
             else:
