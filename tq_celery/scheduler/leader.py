@@ -1,0 +1,219 @@
+"""Which scheduler leads, for how long it may believe so, and how it stops.
+
+**Who is authoritative.** The store. A namespace has one lease key with an owner and a time to
+live; the process that holds it leads. Nothing a process believes about itself makes it leader.
+
+**Term.** Every grant of the lease has an *epoch*, a number greater than that of every grant before
+it and of every epoch that has ever written. A term is one process leading under one epoch. Renewing
+and resigning name both owner and epoch, so a late message of an old term cannot prolong or end
+another one. Every write of a leader carries its epoch, and the store refuses an epoch lower than
+the highest that has written. That check, made inside the write itself, is what keeps a superseded
+leader harmless: it may have been frozen between reading the clock and writing.
+
+**Trust window.** Between two renewals a process relies on its own clock for one thing only: to stop
+believing in time. After a grant or renewal it trusts its term until ::
+
+    trusted_until = start of the attempt + TTL - margin        (monotonic clock)
+
+counted from the *start* of the attempt, because the store may have begun the lease's TTL at any
+moment since; ``margin`` pays for the work between looking at the clock and writing. The renewal
+runs every TTL / 4 in its own thread on its own connection, so neither a long batch nor a blocked
+read delays it. A failed renewal is repeated until trust runs out.
+
+::
+
+    follower --(granted)--> leader --(renewed)--> leader
+       ^                       |
+       +--- lease lost, refused by the fence, trust ran out, or stopped
+
+**Following.** A refused or failed attempt makes a follower, never "leader until shown otherwise". A
+follower learns from the store how long the lease has left, sleeps in a blocking read that a grant
+or a release ends, and tries again when the lease has run out: it does not poll. A deposed leader
+goes on as a follower in the same process. A clean stop releases the lease, which wakes the standbys
+at once; after a crash they wake when the TTL has passed.
+
+**Refused although it holds the lease.** When the namespace is emptied under a leader, its last
+writes can leave a fence above the epoch it is granted next. It then resigns and runs again; a grant
+is always above the fence, so the second attempt leads.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tq_celery.scheduler.loop import Loop, Quiet
+from tq_celery.scheduler.stats import SchedulerStats
+from tq_celery.store.contract import LeaderStore
+
+__all__ = ["Election", "Leadership", "owner_name"]
+
+#: Renewals per TTL: three may be lost before the lease is.
+RENEWALS = 4
+#: The margin as a share of the TTL.
+MARGIN = 0.1
+#: Seconds a follower blocks in one read, so that it notices a stop in time.
+SLICE = 0.5
+
+logger = logging.getLogger("tq_celery.scheduler")
+
+
+def owner_name() -> str:
+    """Return a name for this process that no other process has had."""
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+
+
+class _Term(NamedTuple):
+    epoch: int
+    trusted_until: float
+
+
+_NO_TERM = _Term(0, 0.0)
+
+
+class Leadership:
+    """What this process knows about its own term; read by every loop before it writes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # Replaced as a whole, so that readers in other threads never see half of a term.
+        self._term = _NO_TERM
+        self._listeners: list[Callable[[], None]] = []
+        self.refused = 0
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever a term starts or ends."""
+        self._listeners.append(listener)
+
+    def epoch(self) -> int:
+        """Return the epoch of the present term, 0 when this process may not lead (any more)."""
+        epoch, trusted_until = self._term
+        return epoch if self._clock() < trusted_until else 0
+
+    def trust(self, epoch: int, until: float) -> None:
+        """Believe in the term ``epoch`` until ``until`` on the monotonic clock."""
+        started = epoch != self._term.epoch
+        self._term = _Term(epoch, until)
+        if started:
+            self._tell()
+
+    def end(self) -> None:
+        """Believe in no term."""
+        self._term = _NO_TERM
+        self._tell()
+
+    def refuse(self, epoch: int) -> None:
+        """Note that the fence refused a write of ``epoch``: that term is over."""
+        if epoch == self._term.epoch:
+            self.refused = epoch
+            self.end()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+
+class Election(Loop):
+    """Runs for the lease, renews it, steps down and resigns."""
+
+    name = "leader"
+
+    def __init__(
+        self,
+        store: LeaderStore,
+        leadership: Leadership,
+        stats: SchedulerStats,
+        quiet: Quiet,
+        *,
+        owner: str,
+        ttl: float,
+        prepare: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``ttl`` in seconds; ``prepare`` runs after a grant and before anybody leads."""
+        super().__init__(stats.loop(self.name), quiet)
+        self._store = store
+        self._leadership = leadership
+        self._counts = stats
+        self._owner = owner
+        self._ttl = ttl
+        self._prepare = prepare
+        self._clock = clock
+        self._held = 0
+        leadership.subscribe(self.wake)
+
+    def run_once(self) -> float:
+        """Renew or run for the lease; return the seconds until the next renewal."""
+        refused, self._leadership.refused = self._leadership.refused, 0
+        if self._held and refused == self._held:
+            self._step_down("refused by the fence")
+            self._store.resign(self._owner, refused)
+        return self._renew() if self._held else self._run_for_lease()
+
+    def finish(self) -> None:
+        """Resign."""
+        held, self._held = self._held, 0
+        if held:
+            self._leadership.end()
+            self._counts.epoch = 0
+            resigned = self._store.resign(self._owner, held)
+            logger.info("resigned: owner=%s epoch=%d released=%s", self._owner, held, resigned)
+
+    def _renew(self) -> float:
+        started = self._clock()
+        if self._store.extend(self._owner, self._held, self._milliseconds()):
+            self._leadership.trust(self._held, self._trusted_from(started))
+            return max(0.0, self._ttl / RENEWALS - (self._clock() - started))
+        self._step_down("the lease is gone")
+        return 0.0
+
+    def _run_for_lease(self) -> float:
+        started = self._clock()
+        grant = self._store.elect(self._owner, self._milliseconds())
+        if not grant.epoch:
+            self._await(grant.remaining / 1000)
+            return 0.0
+        try:
+            self._prepare()
+        except Exception:
+            # Not fit to lead: let another replica try instead of sitting on the lease.
+            self._store.resign(self._owner, grant.epoch)
+            raise
+        self._held = grant.epoch
+        self._counts.terms += 1
+        self._counts.epoch = grant.epoch
+        self._leadership.trust(grant.epoch, self._trusted_from(started))
+        logger.info("leading: owner=%s epoch=%d", self._owner, grant.epoch)
+        return max(0.0, self._ttl / RENEWALS - (self._clock() - started))
+
+    def _await(self, remaining: float) -> None:
+        """Block until the lease is released, granted anew or run out, or this loop is stopped."""
+        expiry = self._clock() + remaining
+        while not self.stopping:
+            left = expiry - self._clock()
+            if left <= 0:
+                return
+            asked, before = min(left, SLICE), self._clock()
+            self._store.await_succession(max(1, round(asked * 1000)))
+            if self._clock() - before < asked * 0.9:
+                return  # ended early: something happened
+
+    def _step_down(self, reason: str) -> None:
+        logger.warning(
+            "no longer leading: owner=%s epoch=%d reason=%s", self._owner, self._held, reason
+        )
+        self._held = 0
+        self._counts.depositions += 1
+        self._counts.epoch = 0
+        self._leadership.end()
+
+    def _trusted_from(self, started: float) -> float:
+        return started + self._ttl * (1 - MARGIN)
+
+    def _milliseconds(self) -> int:
+        return round(self._ttl * 1000)

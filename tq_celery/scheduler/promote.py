@@ -1,0 +1,83 @@
+"""From delayed to pending: ranks what has become due and sleeps until the next is.
+
+The store's clock decides what is due and how long it is until the next due time; this process only
+sleeps that long. The sleep is cut to :data:`LONGEST_REST`, so a step of the server's clock or a
+lost wake-up makes a task late by no more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tq_celery.policies.contract import Policy, Task
+from tq_celery.scheduler.leader import Leadership
+from tq_celery.scheduler.loop import Quiet
+from tq_celery.scheduler.ranking import RankingBox
+from tq_celery.scheduler.stats import SchedulerStats
+from tq_celery.scheduler.term import TermLoop
+from tq_celery.store.contract import DueTask, LeaderStore, Promotion
+from tq_celery.store.record import ARRIVAL, RECORD
+
+__all__ = ["LONGEST_REST", "Promote", "rank_due"]
+
+#: Seconds between two looks at the delayed set at most.
+LONGEST_REST = 0.8
+
+
+class Promote(TermLoop):
+    """Moves due tasks, most urgent first within one instant, through the policy like new ones."""
+
+    name = "promote"
+
+    def __init__(
+        self,
+        store: LeaderStore,
+        leadership: Leadership,
+        stats: SchedulerStats,
+        quiet: Quiet,
+        *,
+        ranking: RankingBox,
+        batch: int,
+        promoted: Callable[[], None],
+        switched: Callable[[], None],
+    ) -> None:
+        """``promoted`` is called after a move, ``switched`` when the policy is another by now."""
+        super().__init__(leadership, stats.loop(self.name), quiet)
+        self._store = store
+        self._counts = stats
+        self._ranking = ranking
+        self._batch = batch
+        self._promoted = promoted
+        self._switched = switched
+
+    def begin(self, epoch: int) -> None:
+        """Nothing is kept between terms."""
+
+    def step(self, epoch: int) -> float:
+        """Promote one batch; rest until the next due time when there is none."""
+        due, until_next = self._store.due(self._batch)
+        if not due:
+            rest = LONGEST_REST if until_next is None else until_next / 1000
+            # One millisecond at least: the store rounds down what is left of the present one.
+            return min(LONGEST_REST, max(0.001, rest))
+        policy, generation = self._ranking.read(self._store)
+        if not self.leads(epoch):
+            return 0.0
+        moved = self._store.promote(epoch, generation, [rank_due(policy, task) for task in due])
+        if moved < 0:
+            self._ranking.forget()
+            self._switched()
+            return 0.0
+        self._counts.promoted += moved
+        self._promoted()
+        return 0.0
+
+
+def rank_due(policy: Policy, task: DueTask) -> Promotion:
+    """Rank a due task. One that never arrived before arrives when it is due."""
+    member, due, queue, tenant, record = task
+    ms, _, cost, priority, deadline, *_ = RECORD.unpack_from(record)
+    if not ms:
+        ms = due
+        record = ARRIVAL.pack(due, 0) + record[ARRIVAL.size :]
+    return Promotion(member, queue, tenant, policy.rank(Task(ms, cost, priority, deadline)), record)

@@ -1,0 +1,102 @@
+"""From a lost worker back to pending; runs on every replica, leading or not.
+
+The scripts check the lease again and work by token, so replicas that see the same lapse do not
+disturb each other. When a lapse may be acted upon, and when it is charged, is in ``contact.py``.
+
+Three kinds of leftovers are looked for: deliveries of a worker whose lease ran out (the worker is
+forgotten in the step that finds it empty), entries on the exec stream of a queue that has had no
+worker for a whole lease, and what a lost stream or consumer group left behind. The second and third
+are one script per queue and run every half lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from tq_celery.scheduler.contact import Contact
+from tq_celery.scheduler.loop import Loop, Quiet
+from tq_celery.scheduler.stats import SchedulerStats
+from tq_celery.store.contract import LeaderStore, WorkerAnnouncement
+
+__all__ = ["Reclaim"]
+
+#: Looks at the leases per lease. A killed worker's tasks are back after its lease and one of these.
+LOOKS = 6
+#: Most seconds between two looks.
+LONGEST_REST = 5.0
+
+logger = logging.getLogger("tq_celery.scheduler")
+
+
+class Reclaim(Loop):
+    """Looks at all leases, and takes back what lapsed workers and lost streams hold."""
+
+    name = "reclaim"
+
+    def __init__(
+        self,
+        store: LeaderStore,
+        stats: SchedulerStats,
+        quiet: Quiet,
+        *,
+        lease: float,
+        budget: int,
+        batch: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``lease`` in seconds; the ``budget``-th counted loss of a task buries it."""
+        super().__init__(stats.loop(self.name), quiet)
+        self._store = store
+        self._counts = stats
+        self._lease = lease
+        self._budget = budget
+        self._batch = batch
+        self._clock = clock
+        self._rest = min(LONGEST_REST, lease / LOOKS)
+        self._contact = Contact(lease, longest_gap=max(1.0, 2.5 * self._rest))
+        self._sweep_at = 0.0
+
+    def run_once(self) -> float:
+        """Look once at every lease, and at every queue when that is due."""
+        workers, now = self._store.workers()
+        at = self._clock()
+        self._contact.answered(now, at)
+        if self._contact.settled(at):
+            for worker in workers:
+                if worker.expires <= now and not self.stopping:
+                    self._take_back(worker)
+            if at >= self._sweep_at:
+                self._sweep_at = at + self._lease / 2
+                self._sweep()
+        return self._rest
+
+    def recover(self) -> None:
+        """A failed call breaks the contact."""
+        self._contact.broken()
+
+    def _take_back(self, worker: WorkerAnnouncement) -> None:
+        counted = self._contact.counts(worker.expires)
+        total = 0
+        while not self.stopping:
+            taken = self._store.reclaim(worker.worker, self._budget, counted, self._batch)
+            if taken < 0:
+                return  # it has renewed since
+            total += taken
+            self._counts.reclaimed += taken
+            if taken < self._batch:
+                break
+        logger.warning(
+            "worker lost: worker=%s deliveries=%d counted=%s", worker.worker, total, counted
+        )
+
+    def _sweep(self) -> None:
+        """Take back what no worker will read; the script knows which queues have workers."""
+        age = round(self._lease * 1000)
+        for queue in self._store.queues():
+            while not self.stopping:
+                taken = self._store.reclaim_orphans(queue, age, self._batch)
+                self._counts.orphans += max(0, taken)
+                if taken < self._batch:
+                    break
