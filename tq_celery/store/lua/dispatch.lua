@@ -29,8 +29,11 @@ if context.max_running then
 end
 local want = math.min(credit, tonumber(ARGV[3]))
 
-local heads, tops = {}, {}
-for _, queue in ipairs(queues) do heads[queue] = queue_key('heads', queue) end
+local heads, tops, waiting = {}, {}, {}
+for _, queue in ipairs(queues) do
+  heads[queue] = queue_key('heads', queue)
+  waiting[queue] = tenant_key('pending', queue, '')
+end
 local function look(queue)
   local top = redis.call('ZRANGE', heads[queue], 0, 0, 'WITHSCORES')
   tops[queue] = top[1] and { top[1], tonumber(top[2]) } or nil
@@ -54,6 +57,7 @@ local V = group and context.fair and virtual_time(group)
 local starts = group and queue_key('starts', group)
 local peers = context.fair and group and peers_of(group) or {}
 local began, ended, moved = {}, {}, 0
+local packed_epoch = struct.pack('>I8', epoch)
 
 -- Under a fair policy the tenant's other queues share the start that this dispatch moved.
 local function rescore(queue, tenant, finish)
@@ -83,16 +87,13 @@ while moved < want do
     redis.call('SADD', queue_key('gated', queue), tenant)
     ended[tenant], began[tenant] = true, nil
   else
-    local waiting = tenant_key('pending', queue, tenant)
-    local task = redis.call('ZPOPMIN', waiting)
+    local pending = waiting[queue] .. tenant
+    local task = redis.call('ZPOPMIN', pending)
     if task[1] then
-      deliver(queue, tenant, tonumber(task[2]), task[1], epoch)
-      count('pending', queue, -1)
-      count('dispatched', queue, 1)
-      flying[queue] = flying[queue] + 1
+      deliver(queue, tenant, tonumber(task[2]), task[1], packed_epoch)
       moved = moved + 1
     end
-    local following = redis.call('ZRANGE', waiting, 0, 0, 'WITHSCORES')
+    local following = redis.call('ZRANGE', pending, 0, 0, 'WITHSCORES')
     local score = following[2]
     if context.fair then
       local finish = tonumber(head[2])
@@ -116,11 +117,19 @@ if context.fair and moved > 0 then
   redis.call('HSET', key('virtual'), group, string.format('%.17g', V))
 end
 if context.fair then
+  local changes = {}
   for tenant, start in pairs(began) do
-    redis.call('HSET', starts, tenant, string.format('%.17g', start))
+    changes[#changes + 1] = tenant
+    changes[#changes + 1] = string.format('%.17g', start)
   end
+  if changes[1] then redis.call('HSET', starts, unpack(changes)) end
   for tenant in pairs(ended) do redis.call('HDEL', starts, tenant) end
 end
+for queue, batch in pairs(handed) do
+  count('pending', queue, -batch.n / 2)
+  flying[queue] = flying[queue] + batch.n / 2
+end
+write_deliveries()
 write_counts()
 
 local starved = 0

@@ -35,9 +35,12 @@ for i = 5, #ARGV, 2 do
   end
 end
 if context.direct then
-  for i = 1, #list, 2 do deliver(queue, tenant, tonumber(list[i]), list[i + 1], epoch) end
+  local packed_epoch = struct.pack('>I8', epoch)
+  for i = 1, #list, 2 do
+    deliver(queue, tenant, tonumber(list[i]), list[i + 1], packed_epoch)
+  end
   count('pending', queue, -#list / 2)
-  count('dispatched', queue, #list / 2)
+  write_deliveries()
 elseif list[1] then
   pend(queue, tenant, list)
 end

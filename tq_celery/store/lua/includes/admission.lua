@@ -21,17 +21,21 @@ local function stamp(record, packed_now)
 end
 
 local function admit_gathered(from, epoch)
+  local packed_epoch = struct.pack('>I8', epoch)
   for queue, tenants in pairs(gathered) do
     local moved = 0
     for tenant, list in pairs(tenants) do
       moved = moved + #list / 2
       if context.direct then
-        for i = 1, #list, 2 do deliver(queue, tenant, tonumber(list[i]), list[i + 1], epoch) end
+        for i = 1, #list, 2 do
+          deliver(queue, tenant, tonumber(list[i]), list[i + 1], packed_epoch)
+        end
       else
         pend(queue, tenant, list)
       end
     end
     count(from, queue, -moved)
-    count(context.direct and 'dispatched' or 'pending', queue, moved)
+    if not context.direct then count('pending', queue, moved) end
   end
+  write_deliveries()
 end
