@@ -1,0 +1,196 @@
+"""``TQ(app)``: the one object that attaches the library to an application.
+
+What it hooks, all of it:
+
+=============================  ==================================================================
+``app.tq``                     the :class:`TQ` itself
+``app.send_task``              scheduled tasks go to the namespace, all others as before
+``app.steps["consumer"]``      the worker's step, which reads the queues the worker consumes anyway
+=============================  ==================================================================
+
+Registered tasks, their classes, the broker and the result backend are left as they are. Nothing
+connects before the first scheduled task is sent.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any
+
+from celery.utils.imports import symbol_by_name
+
+from tq_celery.effective import Effective
+from tq_celery.effective import tenant as ambient
+from tq_celery.errors import TQError
+from tq_celery.options import OPTION_NAMES, Rules, TaskOptions, const
+from tq_celery.publish import Publisher
+from tq_celery.settings import Settings
+from tq_celery.store.contract import Limits
+from tq_celery.store.producers import Producers
+from tq_celery.task import TQTask, scheduled_class
+
+__all__ = ["TQ"]
+
+#: The worker's step; workers import it, applications that only send do not.
+_WORKER_STEP = "tq_celery.worker.bootstep:TQStep"
+
+
+class TQ:
+    """Attaches fair scheduling to a Celery application.
+
+    ``url`` and keyword settings override ``app.conf.tq_*`` and ``TQ_*`` variables; see
+    :class:`~tq_celery.settings.Settings`. Unknown or bad settings raise SettingsError: explicit
+    ones here, those of the application when they are first needed. The namespace is the
+    application's main name unless a setting says otherwise. Raises TQError when the application
+    has a TQ already.
+    """
+
+    #: A literal on a declaration: ``tenant=tq.const("billing")``.
+    const = const
+    #: Base class for ``@shared_task(base=tq.Task)`` and class-based tasks.
+    Task = TQTask
+
+    def __init__(self, app: Any, url: str | None = None, **settings: Any) -> None:
+        if vars(app).get("tq") is not None:
+            raise TQError(f"application {app.main!r} has a TQ already; make one per application")
+        if url is not None:
+            settings["url"] = url
+        Settings.load(environ={}, **settings)
+        self.app = app
+        self._explicit = settings
+        self._declared: set[str] = set()
+        self._publisher = Publisher(self, app.send_task)
+        app.tq = self
+        app.send_task = self._publisher.send_task
+        app.steps["consumer"].add(_WORKER_STEP)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _restore, (self.app, self._explicit)
+
+    def task(
+        self,
+        *args: Any,
+        tenant: Any = None,
+        cost: Any = None,
+        priority: Any = None,
+        deadline: Any = None,
+        base: type[Any] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Declare a scheduled task; takes the options of ``app.task``, with or without brackets.
+
+        See :mod:`tq_celery.options` for ``tenant``, ``cost``, ``priority`` and ``deadline``. Raises
+        OptionError for a literal out of range and for a string that names no parameter.
+        """
+        declared = TaskOptions(tenant, cost, priority, deadline)
+        own: type[Any] = base or symbol_by_name(self.app.task_cls)
+        joined = scheduled_class(own)
+
+        def declare(function: Callable[..., Any]) -> Any:
+            declared.rules(function, skip=1 if options.get("bind") else 0)
+            name = options.get("name")
+            self._declared.add(
+                name or self.app.gen_task_name(function.__name__, function.__module__)
+            )
+            return self.app.task(base=joined, tq_options=declared, **options)(function)
+
+        if len(args) == 1 and callable(args[0]):
+            return declare(args[0])
+        if args:
+            raise TypeError("@tq.task() takes options as keyword arguments only")
+        return declare
+
+    def tenant(self, value: object) -> AbstractContextManager[None]:
+        """Return a block in which sends that name no tenant are for ``value``."""
+        return ambient(value)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings, read from all sources when first needed."""
+        return Settings.load(
+            self.app.conf, defaults={"namespace": self.app.main or "celery"}, **self._explicit
+        )
+
+    @cached_property
+    def producers(self) -> Producers:
+        """The namespace as a producer sees it, in this process; also ``tq.store``."""
+        return Producers(self.settings)
+
+    @property
+    def store(self) -> Producers:
+        """The producers' side of the namespace, good before and after a fork."""
+        return self.producers
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The back-pressure limits that submissions are held to."""
+        own = self.settings
+        return Limits(
+            own.max_pending, own.max_pending_queue, own.max_pending_tenant, own.max_payload
+        )
+
+    @cached_property
+    def default(self) -> Effective:
+        """The options of a task that has none."""
+        priority = self.app.conf.task_default_priority
+        known = type(priority) is int and 0 <= priority <= 255
+        return Effective(self.settings.default_tenant.encode(), priority=priority if known else 0)
+
+    @cached_property
+    def routes(self) -> Routes:
+        """The setting ``tq_routes``, compiled."""
+        return Routes(self.settings.routes)
+
+    def ensure_defined(self, name: str) -> None:
+        """Evaluate the application's tasks if ``name`` is one of ours that still waits for it.
+
+        Celery sends by name without that; a scheduled task would then go to the broker.
+        """
+        if not self.app.finalized and name in self._declared and self.app.autofinalize:
+            self.app.finalize(auto=True)
+
+
+class Routes:
+    """Which names are scheduled by a pattern; the first that matches counts.
+
+    On a route a string names a parameter, as on a declaration; ``tq.const("x")``, or in files
+    ``{"const": "x"}``, is a literal.
+    """
+
+    def __init__(self, patterns: Mapping[str, Mapping[str, Any]]) -> None:
+        self._routes = [
+            (
+                pattern,
+                TaskOptions(**{name: _literal(options.get(name)) for name in OPTION_NAMES}),
+            )
+            for pattern, options in patterns.items()
+        ]
+        self._found: dict[str, Rules | None] = {}
+
+    def find(self, name: str, task: Any = None) -> Rules | None:
+        """Return the rules for a task name; ``task`` is its class where it is defined here."""
+        if not self._routes:
+            return None
+        try:
+            return self._found[name]
+        except KeyError:
+            found = next((o for p, o in self._routes if fnmatch.fnmatchcase(name, p)), None)
+            if found is None:
+                rules = None
+            else:
+                rules = found.rules(getattr(task, "run", None))
+            return self._found.setdefault(name, rules)
+
+
+def _literal(value: Any) -> Any:
+    return (
+        const(value["const"]) if isinstance(value, Mapping) and set(value) == {"const"} else value
+    )
+
+
+def _restore(app: Any, settings: dict[str, Any]) -> TQ:
+    attached: TQ | None = vars(app).get("tq")
+    return attached if attached is not None else TQ(app, **settings)
