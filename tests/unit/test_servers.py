@@ -24,7 +24,9 @@ def test_both_servers_answer(any_server: ValkeyServer) -> None:
 def test_a_frozen_server_is_silent_and_then_goes_on(make_server) -> None:
     server = make_server()
     server.pause()
-    with redis.Redis(port=server.port, socket_timeout=0.2, retry=Retry(NoBackoff(), 0), protocol=2) as client:
+    with redis.Redis(
+        port=server.port, socket_timeout=0.2, retry=Retry(NoBackoff(), 0), protocol=2
+    ) as client:
         with pytest.raises(redis.exceptions.RedisError):
             client.ping()
     server.resume()

@@ -1,0 +1,42 @@
+# Every target says what it does in the comment after its name; `make` alone lists them.
+
+PYTHON ?= python3
+VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
+BIN := $(VENV)/bin
+SOURCES := tq_celery tests $(wildcard bench baseline)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test test-all check format
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(VENV)/.installed ## create .venv and install the project (PYTHON=python3.12 chooses another Python)
+
+demo: venv ## a flood against quiet tenants: stock Celery, then fair scheduling, on an embedded Valkey
+	@$(BIN)/tq demo
+
+test: venv ## the tests, on servers from pip and those of Debian's that are installed; names what was skipped
+	@$(BIN)/pytest $(ARGS)
+
+test-all: venv ## the same with the slow tests
+	@$(BIN)/pytest --slow $(ARGS)
+
+check: venv ## style, types and import rules
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/lint-imports
+
+format: venv ## sort imports and lay the code out
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "tq-celery needs Python 3.11 or newer; choose one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "installing into $(VENV) (once; about a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[demo,dev]'
+	@touch $@
