@@ -12,30 +12,48 @@ load_context()
 local now = now_ms()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
 trim_done(limits, now)
-local worker, replies, gone, payloads, released = ARGV[1], {}, {}, {}, {}
+local worker, replies, payloads, done, released = ARGV[1], {}, {}, {}, {}
+
+-- run records of a queue are read, and what is settled is removed, in one command each
+local asked, records, settled = {}, {}, {}
+for i = 5, #ARGV, 7 do
+  local entries = asked[ARGV[i]] or {}
+  asked[ARGV[i]] = entries
+  entries[#entries + 1] = ARGV[i + 1]
+end
+for queue, entries in pairs(asked) do
+  local raw, of_queue = redis.call('HMGET', queue_key('running', queue), unpack(entries)), {}
+  for j = 1, #entries do of_queue[entries[j]] = raw[j] end
+  records[queue], settled[queue] = of_queue, {}
+end
+
 for i = 5, #ARGV, 7 do
   local queue, entry = ARGV[i], ARGV[i + 1]
-  local run = current_run(queue, entry, tonumber(ARGV[i + 2]))
+  local run = unpack_run(records[queue][entry], tonumber(ARGV[i + 2]))
   if run then
-    -- removed at once, so that the same token twice in a batch settles once
-    redis.call('HDEL', queue_key('running', queue), entry)
-    payloads[#payloads + 1] = settle(queue, entry, run, { outcome = ARGV[i + 3], digest = ARGV[i + 4],
-      started = ARGV[i + 5], finished = ARGV[i + 6], worker = worker }, limits)
+    records[queue][entry] = nil -- the same token twice in a batch settles once
+    local task_key = settle(queue, entry, run, { outcome = ARGV[i + 3], digest = ARGV[i + 4],
+      started = ARGV[i + 5], finished = ARGV[i + 6], worker = worker }, limits, false)
+    payloads[#payloads + 1] = task_key
+    done[#done + 1] = task_key
+    done[#done + 1] = ARGV[i + 4]
     tally('running', run.tenant, -1)
-    count('dispatched', queue, -1)
-    local entries = gone[queue] or {}
-    gone[queue] = entries
-    entries[#entries + 1] = entry
+    settled[queue][#settled[queue] + 1] = entry
     released[run.tenant] = context.caps or nil
   end
   replies[#replies + 1] = run and 1 or 0
 end
 if not payloads[1] then return replies end
 redis.call('HDEL', key('payload'), unpack(payloads))
-for queue, entries in pairs(gone) do
-  redis.call('XACK', queue_key('exec', queue), 'workers', unpack(entries))
-  redis.call('XDEL', queue_key('exec', queue), unpack(entries))
-  redis.call('HDEL', queue_key('superseded', queue), unpack(entries))
+redis.call('HSET', key('done:new'), unpack(done))
+for queue, entries in pairs(settled) do
+  if entries[1] then
+    count('dispatched', queue, -#entries)
+    redis.call('HDEL', queue_key('running', queue), unpack(entries))
+    redis.call('XACK', queue_key('exec', queue), 'workers', unpack(entries))
+    redis.call('XDEL', queue_key('exec', queue), unpack(entries))
+    redis.call('HDEL', queue_key('superseded', queue), unpack(entries))
+  end
 end
 local woken = redis.call('DEL', key('starved')) == 1
 for tenant in pairs(released) do woken = release(tenant) or woken end

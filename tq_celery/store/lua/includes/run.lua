@@ -1,6 +1,5 @@
--- Reads the run record of a delivery; nil when the token is not current.
-local function current_run(queue, entry, epoch)
-  local raw = redis.call('HGET', queue_key('running', queue), entry)
+-- Unpacks a run record; nil when there is none or the token is not current.
+local function unpack_run(raw, epoch)
   if not raw then return nil end
   local held, generation, rank, length = struct.unpack('>I8I4dH', raw)
   if epoch and held ~= epoch then return nil end
@@ -11,6 +10,10 @@ local function current_run(queue, entry, epoch)
     tenant = string.sub(raw, 23, 22 + length),
     record = string.sub(raw, 23 + length),
   }
+end
+
+local function current_run(queue, entry, epoch)
+  return unpack_run(redis.call('HGET', queue_key('running', queue), entry), epoch)
 end
 
 -- Ends a delivery in every structure but the payload: run record, exec entry, slot, tenant.

@@ -1,4 +1,5 @@
 -- Writes a task's one outcome: result record, done memory, counters. The caller has closed the run.
+-- `remember` is false when the caller writes a batch to the done memory itself.
 -- `limits` = {results_maxlen, done_memory ms, done_max}; 0 as a length means never trimmed.
 local function trim_done(limits, now)
   local since = tonumber(redis.call('GET', key('done:since')) or '')
@@ -14,7 +15,7 @@ local function trim_done(limits, now)
 end
 
 -- `run` needs tenant, record and epoch; `how` has outcome, worker, digest, started, finished.
-local function settle(queue, entry, run, how, limits)
+local function settle(queue, entry, run, how, limits, remember)
   local record = run.record
   local task_key = string.sub(record, 49)
   local _, _, cost, priority, deadline, submitted, admitted, attempts =
@@ -33,7 +34,7 @@ local function settle(queue, entry, run, how, limits)
   else
     redis.call('XADD', key('results'), '*', unpack(fields))
   end
-  redis.call('HSET', key('done:new'), task_key, how.digest)
+  if remember ~= false then redis.call('HSET', key('done:new'), task_key, how.digest) end
   tally('live', run.tenant, -1)
   count(how.outcome, queue, 1)
   return task_key
