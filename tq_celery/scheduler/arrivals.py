@@ -109,7 +109,8 @@ class Arrivals(TermLoop):
         self._batch = batch
         self._admit = admit
         self._woken = woken
-        self._block_ms = round(block * 1000)
+        #: Seconds a read blocks; 0 for a single round in a caller's thread.
+        self.block = block
         self._cursor = FRONT
         self._serial = 0
         self._ready: Batch | None = None
@@ -126,15 +127,15 @@ class Arrivals(TermLoop):
         if self._serial != self._handover.serial:
             self._front()
         if self._ready is None:
-            read = self._store.read_ingress(self._cursor, self._batch, self._block_ms)
+            read = self._store.read_ingress(self._cursor, self._batch, round(self.block * 1000))
             if read.wakes:
                 self._woken(read.wakes)
             self._cursor = read.cursor
             if not read.arrivals:
-                return 0.0 if self._block_ms else BLOCK
+                return 0.0 if self.block else BLOCK
             policy, generation = self._ranking.read(self._store)
             self._ready = Batch(generation, *rank_arrivals(policy, read.arrivals))
-        if self._handover.put(self._ready, self._serial, BLOCK):
+        if self._handover.put(self._ready, self._serial, self.block):
             self._ready = None
             self._admit()
         return 0.0

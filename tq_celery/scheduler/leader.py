@@ -145,6 +145,8 @@ class Election(Loop):
         self._prepare = prepare
         self._clock = clock
         self._held = 0
+        #: Whether a follower waits for the lease; not in a single round in a caller's thread.
+        self.patient = True
         leadership.subscribe(self.wake)
 
     def run_once(self) -> float:
@@ -194,7 +196,7 @@ class Election(Loop):
     def _await(self, remaining: float) -> None:
         """Block until the lease is released, granted anew or run out, or this loop is stopped."""
         expiry = self._clock() + remaining
-        while not self.stopping:
+        while self.patient and not self.stopping:
             left = expiry - self._clock()
             if left <= 0:
                 return

@@ -136,6 +136,7 @@ class Scheduler:
 
         Raises nothing: failures are in ``stats``, as when the loops run in threads.
         """
+        self._arrivals.block, self._election.patient = 0.0, False
         for loop in self._loops:
             loop.attempt()
 

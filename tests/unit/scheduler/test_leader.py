@@ -1,0 +1,190 @@
+"""Election: a process leads only while it may believe so, and never because something failed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tq_celery.errors import StoreUnavailableError
+from tq_celery.scheduler.leader import Election, Leadership
+from tq_celery.scheduler.loop import Quiet
+from tq_celery.scheduler.stats import SchedulerStats
+from tq_celery.store.contract import Grant
+
+TTL = 2.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Lease:
+    """The lease of a namespace; every call takes ``delay`` seconds before it is answered."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.owner = ""
+        self.epoch = 0
+        self.until = 0.0
+        self.delay = 0.0
+        self.failing = False
+        self.waited: list[int] = []
+
+    def _work(self) -> None:
+        if self.failing:
+            raise StoreUnavailableError("elect", "away")
+
+    def elect(self, owner: str, ttl: int) -> Grant:
+        self._work()
+        if self.owner not in ("", owner) and self.clock.now < self.until:
+            return Grant(0, round((self.until - self.clock.now) * 1000))
+        self.owner, self.until = owner, self.clock.now + ttl / 1000
+        self.epoch += 1
+        self.clock.now += self.delay
+        return Grant(self.epoch, ttl)
+
+    def extend(self, owner: str, epoch: int, ttl: int) -> bool:
+        self._work()
+        if (self.owner, self.epoch) != (owner, epoch) or self.clock.now >= self.until:
+            return False
+        self.until = self.clock.now + ttl / 1000
+        self.clock.now += self.delay
+        return True
+
+    def resign(self, owner: str, epoch: int) -> bool:
+        self._work()
+        if (self.owner, self.epoch) != (owner, epoch):
+            return False
+        self.owner = ""
+        return True
+
+    def await_succession(self, timeout: int) -> None:
+        self.waited.append(timeout)
+        self.clock.now += timeout / 1000
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lease(clock: Clock) -> Lease:
+    return Lease(clock)
+
+
+def candidate(lease: Lease, owner: str, prepare=lambda: None) -> tuple[Election, Leadership]:
+    leadership = Leadership(lease.clock)
+    election = Election(
+        lease,  # type: ignore[arg-type]  # the part of a store that an election uses
+        leadership,
+        SchedulerStats(),
+        Quiet(),
+        owner=owner,
+        ttl=TTL,
+        prepare=prepare,
+        clock=lease.clock,
+    )
+    return election, leadership
+
+
+def test_a_grant_leads_and_the_other_follows(lease: Lease) -> None:
+    (one, leads_one), (two, leads_two) = candidate(lease, "one"), candidate(lease, "two")
+    assert one.run_once() == pytest.approx(TTL / 4)
+    two.run_once()
+    assert (leads_one.epoch(), leads_two.epoch()) == (0, 0)  # two slept until the lease ran out
+    two.run_once()
+    assert leads_two.epoch() == 2
+    one.run_once()
+    assert leads_one.epoch() == 0
+
+
+def test_a_follower_sleeps_for_the_rest_of_the_lease_and_does_not_poll(lease: Lease) -> None:
+    candidate(lease, "one")[0].run_once()
+    lease.clock.now += 0.8
+    candidate(lease, "two")[0].run_once()
+    assert sum(lease.waited) == 1200
+
+
+def test_trust_ends_before_the_lease_counted_from_the_start_of_the_attempt(lease: Lease) -> None:
+    """A slow answer must not stretch a term: the lease began when the attempt reached the store."""
+    lease.delay = 1.0
+    election, leadership = candidate(lease, "one")
+    election.run_once()
+    assert leadership.epoch() == 1
+    lease.clock.now = 100.0 + TTL * 0.9 - 0.01
+    assert leadership.epoch() == 1
+    lease.clock.now = 100.0 + TTL * 0.9
+    assert leadership.epoch() == 0
+    assert lease.until > lease.clock.now  # the lease itself still runs
+
+
+def test_a_failed_renewal_is_repeated_and_trust_runs_out(lease: Lease) -> None:
+    election, leadership = candidate(lease, "one")
+    election.run_once()
+    lease.failing = True
+    for _ in range(3):
+        lease.clock.now += 0.5
+        assert election.attempt() < 0
+        assert leadership.epoch() == 1
+    lease.clock.now += 0.5
+    assert leadership.epoch() == 0
+    lease.failing = False
+    election.run_once()  # the lease has run out: it is not renewed but won anew
+    election.run_once()
+    assert leadership.epoch() == 2
+
+
+def test_an_error_while_acquiring_makes_a_follower(lease: Lease) -> None:
+    """sibson/redbeat #208: an exception while acquiring ran the scheduler as if it led."""
+    lease.failing = True
+    election, leadership = candidate(lease, "one")
+    assert election.attempt() < 0
+    assert leadership.epoch() == 0
+
+
+def test_a_deleted_lease_key_deposes_in_place(lease: Lease) -> None:
+    """sibson/redbeat #127 and #230: the key is gone; step down, stay alive, run again."""
+    election, leadership = candidate(lease, "one")
+    election.run_once()
+    lease.owner = ""
+    election.run_once()
+    assert leadership.epoch() == 0
+    election.run_once()
+    assert leadership.epoch() == 2
+
+
+def test_a_refusal_by_the_fence_ends_the_term_and_gives_the_lease_away(lease: Lease) -> None:
+    election, leadership = candidate(lease, "one")
+    election.run_once()
+    leadership.refuse(1)
+    assert leadership.epoch() == 0
+    election.run_once()
+    assert leadership.epoch() == 2  # a new term, with an epoch above the fence
+
+
+def test_a_refusal_of_an_earlier_term_is_no_news(lease: Lease) -> None:
+    election, leadership = candidate(lease, "one")
+    election.run_once()
+    leadership.refuse(0)
+    election.run_once()
+    assert leadership.epoch() == 1
+
+
+def test_a_clean_stop_resigns(lease: Lease) -> None:
+    election, leadership = candidate(lease, "one")
+    election.run_once()
+    election.finish()
+    assert (leadership.epoch(), lease.owner) == (0, "")
+
+
+def test_who_cannot_prepare_does_not_sit_on_the_lease(lease: Lease) -> None:
+    def prepare() -> None:
+        raise StoreUnavailableError("seed", "out of memory")
+
+    election, leadership = candidate(lease, "one", prepare)
+    assert election.attempt() < 0
+    assert (leadership.epoch(), lease.owner) == (0, "")
