@@ -12,6 +12,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 import redis
 
@@ -23,6 +24,13 @@ from tests.waiting import wait_until as _wait_until
 REQUIRE_ALL = os.environ.get("TQ_TEST_REQUIRE_ALL", "") not in ("", "0")
 
 SERVERS = {"valkey": ValkeyServer, "redis": RedisServer}
+
+# The first text that hypothesis draws on a fresh machine builds its tables for seconds, and a shared
+# machine stalls now and then: neither says anything about the code.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 _left_out_slow = pytest.StashKey[int]()
 

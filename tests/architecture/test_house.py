@@ -14,11 +14,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
-#: Longest file in lines, by suffix. A file is one step or one idea.
+#: Longest file by suffix: all lines of Python; of Lua the code, as its header is a contract that may
+#: take what it needs. A file is one step or one idea.
 LONGEST = {".py": 400, ".lua": 90}
 
-#: Files that are longer for a stated reason, with their size; it may only shrink.
-LONGER: dict[str, int] = {}
+#: Files that are longer, with their size, which may only shrink: steps that must be one script.
+LONGER: dict[str, int] = {
+    "tq_celery/store/lua/dispatch.lua": 127,
+    "tq_celery/store/lua/includes/heads.lua": 109,
+}
 
 
 def sources(*suffixes: str) -> list[Path]:
@@ -31,14 +35,27 @@ def sources(*suffixes: str) -> list[Path]:
     )
 
 
+def size(path: Path) -> int:
+    lines = path.read_text("utf-8").splitlines()
+    if path.suffix == ".lua":
+        lines = [line for line in lines if line.strip() and not line.lstrip().startswith("--")]
+    return len(lines)
+
+
 def test_no_file_is_longer_than_one_idea() -> None:
     too_long = []
     for path in sources(*LONGEST):
         name = path.relative_to(ROOT).as_posix()
-        lines = len(path.read_text("utf-8").splitlines())
-        if lines > LONGER.get(name, LONGEST[path.suffix]):
-            too_long.append(f"{name}: {lines} lines")
+        if size(path) > LONGER.get(name, LONGEST[path.suffix]):
+            too_long.append(f"{name}: {size(path)} lines")
     assert not too_long, "split by step of the flow: " + ", ".join(too_long)
+
+
+def test_the_list_of_longer_files_only_shrinks() -> None:
+    for name, known in LONGER.items():
+        actual = size(ROOT / name)
+        assert actual > LONGEST[Path(name).suffix], f"{name} is short now: take it off the list"
+        assert actual <= known, f"{name} grew from {known} to {actual} lines"
 
 
 def test_every_part_has_its_layer() -> None:
