@@ -25,7 +25,7 @@ REQUIRE_ALL = os.environ.get("TQ_TEST_REQUIRE_ALL", "") not in ("", "0")
 
 SERVERS = {"valkey": ValkeyServer, "redis": RedisServer}
 
-# The first text that hypothesis draws on a fresh machine builds its tables for seconds, and a shared
+# The first text that hypothesis draws on a new machine builds its tables for seconds, and a shared
 # machine stalls now and then: neither says anything about the code.
 hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
-#: Longest file by suffix: all lines of Python; of Lua the code, as its header is a contract that may
+#: Longest file by suffix: all lines of Python; of Lua the code, as its header is a contract and may
 #: take what it needs. A file is one step or one idea.
 LONGEST = {".py": 400, ".lua": 90}
 
