@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
-from tq_celery.errors import TQError
+from tq_celery.errors import StoreUnavailableError, TQError
 
 __all__ = [
     "GLOBAL_OPTIONS",
@@ -118,6 +118,8 @@ def plain_errors() -> Any:
         raise CommandError(error.format_message().rstrip(".") + hint) from error
     except click.ClickException as error:
         raise CommandError(error.format_message()) from error
+    except StoreUnavailableError as error:
+        raise CommandError(f"the server does not answer ({error})") from error
     except TQError as error:
         raise CommandError(str(error)) from error
     except Exception as error:

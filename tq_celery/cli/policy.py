@@ -38,7 +38,7 @@ def show(session: Session) -> None:
         "tq policy set wfq --order-within deadline --wait 30s",
     ),
 )
-@click.argument("name", type=click.Choice(POLICIES))
+@click.argument("name", type=click.Choice(POLICIES), metavar="NAME")
 @option(
     "--order-within",
     type=click.Choice(ORDERS_WITHIN),

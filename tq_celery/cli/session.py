@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "with_session"]
 
+#: Seconds a command waits for the server's answer.
+TIMEOUT = 5.0
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -58,7 +61,7 @@ class Session:
         defaults = {"namespace": self.app.main} if self.app is not None and self.app.main else {}
         return Settings.load(
             None if self.app is None else self.app.conf,
-            config_file=config_file,
+            toml=config_file,
             defaults=defaults,
             **explicit,
         )
@@ -75,7 +78,7 @@ class Session:
         from tq_celery.store.inspect import Inspector
         from tq_celery.store.keys import Keys
 
-        return Inspector(connect(self.settings.url), Keys(self.settings.namespace))
+        return Inspector(connect(self.settings.url, timeout=TIMEOUT), Keys(self.settings.namespace))
 
     @cached_property
     def store(self) -> RedisStore:

@@ -8,7 +8,6 @@ Errors of the server are raised as :class:`~tq_celery.errors.StoreError`.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from redis import exceptions
 from tq_celery.errors import StoreError, StoreUnavailableError
 from tq_celery.states import Outcome
 from tq_celery.store.keys import GROUP, Keys
+from tq_celery.store.leader import parse_announcement
 from tq_celery.store.views import (
     DeadLetter,
     LeaderView,
@@ -115,7 +115,7 @@ class Inspector:
             announced = self.client.hgetall(name("announcements"))
         now, holding = self.now(), self._holding()
         return [
-            _worker(worker, expires - now, announced.get(worker, b"{}"), holding[worker])
+            _worker(worker, expires - now, announced.get(worker), holding[worker])
             for worker, expires in leases
         ]
 
@@ -280,8 +280,8 @@ class Inspector:
         """Deliveries in the hands of each worker, over all queues."""
         holding: Counter[bytes] = Counter()
         for summary in self._pels(self.queue_names()):
-            for consumer, count in (summary[3] if summary else None) or []:
-                holding[consumer] += int(count)
+            for consumer in summary["consumers"] if summary else ():
+                holding[consumer["name"]] += int(consumer["pending"])
         return holding
 
     def _pels(self, queues: list[str]) -> list[Any]:
@@ -300,7 +300,7 @@ class Inspector:
             names, pels, sizes, strict=True
         ):
             serving = [w for w in workers if queue in w.queues and w.remaining > 0]
-            running = int(pel[0]) if pel else 0
+            running = int(pel["pending"]) if pel else 0
             states = {word: counters.get(f"{word}:{queue}", 0) for word in _LIVE}
             totals = {word: counters.get(f"{word}:{queue}", 0) for word in _TOTALS}
             settled = sum(totals.values()) - totals["accepted"]
@@ -343,19 +343,16 @@ def _text(raw: Mapping[bytes, bytes]) -> dict[str, str]:
     return {key.decode(): value.decode(errors="replace") for key, value in raw.items()}
 
 
-def _worker(worker: bytes, remaining: float, announced: bytes, holding: int) -> WorkerView:
-    try:
-        offer = json.loads(announced)
-    except ValueError:
-        offer = {}
+def _worker(worker: bytes, remaining: float, announced: bytes | None, holding: int) -> WorkerView:
+    offer = parse_announcement(worker.decode(errors="replace"), announced, 0)
     return WorkerView(
-        worker=worker.decode(errors="replace"),
-        host=str(offer.get("host", "")),
-        pid=int(offer.get("pid", 0)),
-        pool=str(offer.get("pool", "")),
-        queues=tuple(offer.get("queues", ())),
-        slots=int(offer.get("slots", 0)),
-        ahead=int(offer.get("ahead", 0)),
+        worker=offer.worker,
+        host=offer.host,
+        pid=offer.pid,
+        pool=offer.pool,
+        queues=offer.queues,
+        slots=offer.slots,
+        ahead=offer.ahead,
         holding=holding,
         remaining=int(remaining),
     )

@@ -1,0 +1,188 @@
+"""``tq doctor``: each check as a pure function, then against servers that are really wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.servers import ValkeyServer
+from tests.unit.cli.conftest import Command, Space
+from tq_celery.cli import checks, main
+from tq_celery.cli.checks import Facts, examine
+from tq_celery.store.health import ServerFacts
+from tq_celery.store.views import LeaderView, Overview, QueueView, TenantView, WorkerView
+
+SERVER = ServerFacts(
+    product="valkey",
+    version=(8, 1, 0),
+    role="master",
+    replicas=0,
+    eviction="noeviction",
+    aof=True,
+    appendfsync="everysec",
+    snapshots=True,
+    saving_fails=False,
+    min_replicas=0,
+    used_memory=10,
+    max_memory=0,
+    skew=1.0,
+    round_trip=0.2,
+)
+QUEUE = QueueView(
+    queue="work",
+    paused=False,
+    submitted=0,
+    delayed=0,
+    pending=5,
+    dispatched=0,
+    running=1,
+    tenants=1,
+    gated=0,
+    unranked=0,
+    obituaries=0,
+    workers=1,
+    slots=1,
+    missing=0,
+    totals={"accepted": 6},
+)
+WORKER = WorkerView("w1", "host", 1, "solo", ("work",), 1, 0, 1, 20_000)
+TENANT = TenantView(b"acme", 1.0, None, False, 6, 1, {"work": 5})
+VIEW = Overview(
+    namespace="shop",
+    now=1_000_000,
+    config={"schema": "1", "policy": "wfq"},
+    leader=LeaderView("me", 3, 3, 1500),
+    submitted=0,
+    oldest=0,
+    delayed=0,
+    next_due=0,
+    dead=0,
+    starved=False,
+    queues=[QUEUE],
+    tenants=[TENANT],
+    workers=[WORKER],
+)
+HEALTHY = Facts(SERVER, VIEW, {}, "1")
+
+
+def server(**changes: Any) -> Facts:
+    return replace(HEALTHY, server=replace(SERVER, **changes))
+
+
+def view(**changes: Any) -> Facts:
+    return replace(HEALTHY, view=replace(VIEW, **changes))
+
+
+def queue(**changes: Any) -> Facts:
+    return view(queues=[replace(QUEUE, **changes)])
+
+
+def test_a_healthy_deployment_has_nothing_to_do() -> None:
+    found = examine(HEALTHY)
+    assert {finding.level for finding in found} == {"ok"}
+    assert not any(finding.action for finding in found)
+
+
+WRONG = [
+    ("version", "error", server(version=(7, 2, 4)), "Valkey 7.2.4"),
+    ("version", "error", server(product="redis", version=(6, 2)), "upgrade it to 7.0"),
+    ("role", "error", server(role="slave"), "read-only replica"),
+    ("eviction", "error", server(eviction="allkeys-lru"), "allkeys-lru"),
+    ("eviction", "warn", server(eviction=None), "noeviction"),
+    ("memory", "warn", server(used_memory=95, max_memory=100), "95%"),
+    ("persistence", "warn", server(aof=False), "snapshots only"),
+    ("persistence", "warn", server(aof=False, snapshots=False), "nothing on disk"),
+    ("persistence", "warn", server(appendfsync="no"), "never synced"),
+    ("persistence", "error", server(saving_fails=True), "could not save"),
+    ("replication", "warn", server(replicas=2), "min-replicas-to-write is 0"),
+    ("clock", "warn", server(skew=90_000), "1m30s ahead of"),
+    ("clock", "warn", server(skew=-5_000), "5.0s behind"),
+    ("schema", "error", view(config={"schema": "2", "policy": "wfq"}), "schema 2"),
+    ("policy", "warn", view(config={"schema": "1"}), "no policy yet"),
+    ("policy", "warn", queue(unranked=4), "4 tenants are not ranked"),
+    ("leader", "error", view(leader=LeaderView(None, 3, 3, 0)), "5 tasks wait, and 1 workers"),
+    ("leader", "error", view(leader=LeaderView("me", 3, 3, -1)), "no end"),
+    ("leader", "warn", view(oldest=970_000), "submitted task has waited 30.0s"),
+    ("leader", "warn", view(next_due=970_000), "delayed task has waited 30.0s"),
+    ("workers", "warn", view(workers=[WORKER, replace(WORKER, remaining=-9000)]), "silent for 9"),
+    ("workers", "warn", view(workers=[WORKER, replace(WORKER, queues=("typo",))]), "typo"),
+    ("workers", "error", queue(workers=0), "5 tasks wait on queue work and no worker"),
+    ("workers", "warn", view(workers=[], queues=[]), "no worker is announced"),
+    ("paused", "warn", queue(paused=True), "1 queues are paused: work"),
+    ("paused", "warn", view(tenants=[replace(TENANT, paused=True)] * 5), "acme and 2 more"),
+    ("dead_letters", "warn", view(dead=7), "7 dead letters"),
+    ("conservation", "error", queue(missing=2), "2 tasks too few"),
+    ("conservation", "error", queue(missing=-2), "2 tasks too many"),
+]
+
+
+@pytest.mark.parametrize(("check", "level", "facts", "words"), WRONG)
+def test_what_is_wrong_is_said_with_what_to_do(
+    check: str, level: str, facts: Facts, words: str
+) -> None:
+    found = [f for f in examine(facts) if f.check == check and f.level == level]
+    assert len(found) == 1
+    assert words in f"{found[0].message}: {found[0].action}"
+    assert found[0].action
+
+
+def test_every_check_can_find_something() -> None:
+    known = {check.__name__ for check in checks.SERVER_CHECKS + checks.NAMESPACE_CHECKS}
+    assert {check for check, *_ in WRONG} == known
+
+
+def test_nobody_leads_and_nothing_waits() -> None:
+    idle = view(leader=LeaderView(None, 0, 0, 0), queues=[], workers=[])
+    (found,) = [f for f in examine(idle) if f.check == "leader"]
+    assert found.level == "warn"
+
+
+def test_a_new_namespace_is_no_error(tq: Command, ask) -> None:
+    result = tq("doctor")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1].startswith("0 errors")
+    document = ask("doctor")
+    assert set(document) == {"findings", "ok", "warn", "error"}
+    assert set(document["findings"][0]) == {"check", "level", "message", "action"}
+
+
+def test_pending_work_without_a_scheduler_is_an_error(space: Space, tq: Command) -> None:
+    space.submit(2)
+    result = tq("doctor")
+    assert result.exit_code == 1
+    assert "error no scheduler leads; 2 tasks wait: start tq scheduler\n" in result.stdout
+    assert "no worker serves it: start a worker with -Q work\n" in result.stdout
+
+
+def test_foreign_keys_are_named_and_nothing_else_is_read(space: Space, tq: Command) -> None:
+    space.client.set(space.key("workers"), "x")
+    result = tq("doctor")
+    assert result.exit_code == 1
+    assert f"{space.key('workers')} is a string, which this library never stores" in result.stdout
+
+
+def test_a_server_that_evicts_and_hides_its_settings(make_server) -> None:
+    server: ValkeyServer = make_server()
+    with server.client() as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        client.execute_command("ACL", "SETUSER", "default", "-config")
+    result = CliRunner().invoke(main, ["doctor", "--url", server.url])
+    assert result.exit_code == 1
+    assert "error the server evicts keys when memory runs out" in result.stdout
+
+
+@pytest.mark.parametrize("kind", ["valkey", "redis"])
+def test_facts_of_real_servers(make_server, kind: str) -> None:
+    from tq_celery.store.client import connect
+    from tq_celery.store.health import server_facts
+
+    server: ValkeyServer = make_server(kind, appendonly=True)
+    facts = server_facts(connect(server.url))
+    assert facts.product == kind
+    assert facts.version >= checks.FLOOR[kind]
+    assert facts.aof is True
+    assert facts.role == "master"
+    assert abs(facts.skew) < 1_000

@@ -1,0 +1,55 @@
+"""``tq policy``."""
+
+from __future__ import annotations
+
+from tests.unit.cli.conftest import Command, Space
+
+
+def test_show_before_and_after_the_first_scheduler(space: Space, tq: Command, ask) -> None:
+    result = tq("policy", "show")
+    assert result.stdout == "not set; the first scheduler sets it\n"
+    assert "no leader" in result.stderr
+    space.store.seed(space.settings)
+    assert tq("policy", "show").stdout == "wfq, by arrival within a tenant, generation 1\n"
+    assert ask("policy", "show") == {
+        "policy": "wfq",
+        "order_within": "arrival",
+        "generation": 1,
+        "unranked": 0,
+        "leader": False,
+    }
+
+
+def test_set_switches_and_counts_who_is_still_to_be_ranked(space: Space, tq: Command, ask) -> None:
+    space.submit(tenant=b"a")
+    space.submit(tenant=b"b")
+    space.admit_all()
+    found = ask("policy", "set", "fifo")
+    assert (found["policy"], found["generation"], found["unranked"]) == ("fifo", 2, 2)
+    assert "2 tenants are still to be ranked anew" in tq("policy", "show").stdout
+    space.rounds(lambda: not ask("policy", "show")["unranked"], "all are ranked anew")
+    assert ask("policy", "set", "wfq", "--order-within", "deadline")["order_within"] == "deadline"
+
+
+def test_set_keeps_the_order_within_a_tenant(space: Space, ask) -> None:
+    space.store.seed(space.settings)
+    ask("policy", "set", "wfq", "--order-within", "priority")
+    assert ask("policy", "set", "wfq")["order_within"] == "priority"
+
+
+def test_a_second_switch_waits_for_the_first(space: Space, tq: Command, refused) -> None:
+    space.submit()
+    space.admit_all()
+    assert tq("policy", "set", "fifo").exit_code == 0
+    assert "an earlier policy switch is still being ranked anew" in refused("policy", "set", "edf")
+
+
+def test_waiting_without_a_leader_ends_in_words(space: Space, refused) -> None:
+    space.submit()
+    space.admit_all()
+    line = refused("policy", "set", "fifo", "--wait", "200ms")
+    assert "1 tenants are not ranked yet: no leader (start tq scheduler)" in line
+
+
+def test_unknown_policies(refused) -> None:
+    assert "'lifo' is not one of" in refused("policy", "set", "lifo")
