@@ -53,7 +53,13 @@ def policies(ctx: click.Context, param: click.Parameter, value: str) -> tuple[st
     return chosen
 
 
-@click.command(cls=TQCommand)
+@click.command(
+    cls=TQCommand,
+    examples=(
+        "tq replay LCG-2005.swf.gz --jobs 5000 --load 1.25 --policies stock,fifo,wfq",
+        "tq replay requests.csv.gz --time-column TIMESTAMP --cost-column ContextTokens --load 0.9",
+    ),
+)
 @option(
     "--policy",
     "--policies",
@@ -180,18 +186,12 @@ def replay(
     output: Path,
     page: Path | None,
 ) -> None:
-    r"""Replay TRACE as Celery tasks that sleep, and say how long each tenant waited.
+    """Replay TRACE as Celery tasks that sleep, and say how long each tenant waited.
 
     TRACE is a Standard Workload Format file (.swf, .swf.gz), whose users become tenants, or a CSV
     file (.csv, .csv.gz), whose columns are named with the --*-column options. The tasks are real,
     and so are the workers; server, schedulers and workers are started for the run and ended with
     it. --policy stock sends the same tasks through plain Celery on the same kind of server.
-
-    \b
-    Examples:
-      tq replay LCG-2005.swf.gz --jobs 5000 --load 1.25 --policies stock,fifo,wfq
-      tq replay requests.csv.gz --time-column TIMESTAMP --load 0.9 \
-        --cost-columns ContextTokens,GeneratedTokens
     """
     if slots < workers or (pool == "solo" and slots != workers):
         wanted = "exactly" if pool == "solo" else "at least"
