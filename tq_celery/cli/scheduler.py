@@ -62,15 +62,22 @@ def setting(name: str, help_: str, **attributes: Any) -> Callable[[Function], Fu
     "Order of one tenant's tasks under wfq, of an empty namespace.",
     type=click.Choice(ORDERS_WITHIN),
 )
-@setting("max_running", "Most tasks dispatched at a time, of an empty namespace.", type=int)
+@setting(
+    "max_running",
+    "Most tasks dispatched at a time, of an empty namespace.",
+    type=int,
+    metavar="COUNT",
+)
 @setting("lease", "After this a silent worker's tasks run elsewhere.", metavar="DURATION")
 @setting("leader_ttl", "After this a silent leader is replaced.", metavar="DURATION")
-@setting("delivery_budget", "Lost deliveries after which a task is buried.", type=int)
+@setting(
+    "delivery_budget", "Lost deliveries after which a task is buried.", type=int, metavar="COUNT"
+)
 @setting("done_memory", "How long settled tasks are remembered.", metavar="DURATION")
-@setting("done_max", "Most settled tasks remembered.", type=int)
-@setting("batch", "Tasks moved by one call to the server, at most 500.", type=int)
-@setting("results_maxlen", "Entries kept in the results stream.", type=int)
-@setting("dead_maxlen", "Dead letters kept.", type=int)
+@setting("done_max", "Most settled tasks remembered.", type=int, metavar="COUNT")
+@setting("batch", "Tasks moved by one call to the server, at most 500.", type=int, metavar="COUNT")
+@setting("results_maxlen", "Entries kept in the results stream.", type=int, metavar="COUNT")
+@setting("dead_maxlen", "Dead letters kept.", type=int, metavar="COUNT")
 @option(
     "--log-level",
     type=click.Choice(LEVELS),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -52,18 +51,15 @@ class Session:
         for name in ("url", "namespace"):
             if self.given.get(name) is not None:
                 explicit[name] = self.given[name]
-        config_file = self.given.get("config")
-        attached = getattr(self.app, "tq", None)
-        if attached is not None and config_file is None:
-            # What the application gave TQ() in code is known only there.
-            own: Settings = attached.settings
-            return replace(own, **explicit)
-        defaults = {"namespace": self.app.main} if self.app is not None and self.app.main else {}
+        if self.app is None:
+            return Settings.load(toml=self.given.get("config"), **explicit)
+        # What the application gave TQ() in code is known only there.
+        attached = vars(self.app).get("tq")
         return Settings.load(
-            None if self.app is None else self.app.conf,
-            toml=config_file,
-            defaults=defaults,
-            **explicit,
+            self.app.conf,
+            toml=self.given.get("config"),
+            defaults={"namespace": self.app.main or "celery"},
+            **{**(attached.explicit if attached is not None else {}), **explicit},
         )
 
     @cached_property

@@ -79,7 +79,8 @@ def list_(session: Session, limit: int) -> None:
 def weight(session: Session, tenant: bytes, weight: float, new: bool) -> None:
     """Set a tenant's share.
 
-    A tenant of weight 3 gets three times what one of weight 1 gets, the default. Acts on waiting tasks at once; no restart, no draining. Read by the wfq policy.
+    A tenant of weight 3 gets three times what one of weight 1 gets, the default. Acts on waiting
+    tasks at once; nothing is drained and nothing restarts. Read by the wfq policy.
     """
     if not (math.isfinite(weight) and 1e-3 <= weight <= 1e6):
         raise CommandError(f"weight: {weight:g} is not allowed; expected 0.001 to 1000000")

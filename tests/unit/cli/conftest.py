@@ -63,7 +63,8 @@ class Space:
         """Have one task dispatched and read by worker w1."""
         self.serve(queue)
         self.rounds(
-            lambda: self.client.xlen(self.store.keys.of_queue("exec", queue)), "a task is dispatched"
+            lambda: self.client.xlen(self.store.keys.of_queue("exec", queue)),
+            "a task is dispatched",
         )
         return self.store.read("w1", {queue: 1}, 0)[0]
 

@@ -113,7 +113,9 @@ def test_usage_errors_say_where_help_is() -> None:
 
 def test_a_namespace_of_another_schema(space: Space, refused, tq: Command) -> None:
     space.client.hset(space.key("config"), "schema", "99")
-    assert "has schema 99; this version works with" in refused("tenants", "weight", "a", "2", "--new")
+    assert "has schema 99; this version works with" in refused(
+        "tenants", "weight", "a", "2", "--new"
+    )
     assert "has schema 99" in refused("policy", "set", "fifo")
     assert "has schema 99" in refused("scheduler")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.servers import ValkeyServer
@@ -48,9 +50,7 @@ def test_workers_and_a_garbled_announcement(store: RedisStore, inspector: Inspec
 
 
 def test_many_tenants_are_read_in_bounded_steps(store: RedisStore, inspector: Inspector) -> None:
-    tasks = [
-        Submission(TaskKey(str(n)), "q", b"t%d" % n, b"{}", bytes(16)) for n in range(1_200)
-    ]
+    tasks = [Submission(TaskKey(str(n)), "q", b"t%d" % n, b"{}", bytes(16)) for n in range(1_200)]
     store.submit_many(tasks, Limits())
     found, partial = inspector.tenants()
     assert (len(found), partial) == (1_200, False)
@@ -60,7 +60,7 @@ def test_many_tenants_are_read_in_bounded_steps(store: RedisStore, inspector: In
 
 
 def test_dead_letters_with_missing_or_odd_fields(store: RedisStore, inspector: Inspector) -> None:
-    entry = store.client.xadd(store.keys.name("dead"), {"attempts": "many", b"\xff": b"\xfe"})
+    entry: Any = store.client.xadd(store.keys.name("dead"), {"attempts": "many", b"\xff": b"\xfe"})
     (letter,) = inspector.dead(10)
     assert letter.entry == entry.decode()
     assert (letter.key, letter.attempts, letter.payload, letter.raw) == ("", 0, b"", {})

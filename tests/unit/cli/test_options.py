@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 import pytest
@@ -30,7 +31,7 @@ def where():
     """Run a command that says where it would connect."""
     main.add_command(probe)
 
-    def run(*args: str, **env: str) -> list:
+    def run(*args: str, **env: str) -> list[Any]:
         result = CliRunner().invoke(main, list(args), env=env, catch_exceptions=False)
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
@@ -70,6 +71,24 @@ def test_the_application_gives_settings_and_its_name(where, tmp_path, monkeypatc
     monkeypatch.syspath_prepend(str(tmp_path))
     assert where("-A", "shop_tq_probe", "probe")[:2] == ["redis://shop:1/0", "shop"]
     assert where("probe", "-A", "shop_tq_probe:app", "--namespace", "x")[1] == "x"
+
+
+def test_what_the_application_gave_in_code_wins_but_over_flags(
+    where, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "code_tq_probe.py").write_text(
+        "from celery import Celery\n"
+        "from tq_celery import TQ\n"
+        "app = Celery('code', set_as_current=False)\n"
+        "TQ(app, 'redis://code:1/0')\n"
+    )
+    file = tmp_path / "tq.toml"
+    file.write_text('namespace = "file"\nurl = "redis://file:1/0"\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    at = ("-A", "code_tq_probe")
+    assert where(*at, "probe", TQ_URL="redis://variable:1/0")[:2] == ["redis://code:1/0", "code"]
+    assert where(*at, "--config", str(file), "probe")[:2] == ["redis://code:1/0", "file"]
+    assert where(*at, "probe", "--url", "redis://typed:1/0")[0] == "redis://typed:1/0"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,175 @@
+"""``tq scheduler`` as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.unit.cli.conftest import Command, Space
+from tq_celery.cli.scheduler import mismatch
+from tq_celery.settings import Settings
+
+
+@pytest.fixture
+def start(space: Space) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start scheduler processes that are gone at the end of the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*args: str, **env: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tq_celery.cli", "scheduler", *args],
+            env={
+                **os.environ,
+                "TQ_URL": space.server.url,
+                "TQ_NAMESPACE": space.settings.namespace,
+                **env,
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def stop(process: subprocess.Popen[str]) -> list[str]:
+    """Stop a scheduler cleanly; returns its log."""
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=15)
+    assert process.returncode == 0, log
+    return log.splitlines()
+
+
+def leader(ask) -> str | None:
+    return ask("status")["leader"]["owner"]
+
+
+def test_it_leads_admits_and_releases_the_lease(space: Space, start, ask, wait_until) -> None:
+    space.submit(3)
+    process = start("--policy", "fifo")
+    wait_until(lambda: ask("status")["queues"][0]["pending"] == 3, "three tasks are pending")
+    assert str(process.pid) in (leader(ask) or "")
+    assert ask("policy", "show")["policy"] == "fifo"
+    log = stop(process)
+    assert not [line for line in log if "WARNING" in line]
+    assert leader(ask) is None
+
+
+def test_the_stored_policy_wins_with_one_warning(space: Space, start, ask, wait_until) -> None:
+    space.store.seed(Settings(policy="edf"))
+    process = start("--policy", "fifo", "--order-within", "priority")
+    wait_until(lambda: leader(ask), "a scheduler leads")
+    warnings = [line for line in stop(process) if "WARNING" in line]
+    assert len(warnings) == 1
+    assert "its own policy edf (not fifo), order_within arrival (not priority)" in warnings[0]
+    assert ask("policy", "show")["policy"] == "edf"
+
+
+def test_json_log_variables_and_file(space: Space, start, ask, wait_until, tmp_path) -> None:
+    file = tmp_path / "tq.toml"
+    file.write_text('policy = "priority"\norder_within = "arrival"\n')
+    process = start("--json", "--config", str(file), TQ_LEADER_TTL="1s", TQ_LEASE="12")
+    wait_until(lambda: leader(ask), "a scheduler leads")
+    assert ask("status")["leader"]["remaining"] <= 1_000
+    lines = [json.loads(line) for line in stop(process)]
+    assert {"at", "level", "logger", "message"} <= set(lines[0])
+    assert ask("policy", "show")["policy"] == "priority"
+
+
+def test_weights_act_on_a_running_scheduler(
+    space: Space, start, tq: Command, ask, wait_until
+) -> None:
+    """A weight raised from 0.01 to 100 puts the tenant's backlog first at once."""
+    space.submit(1, tenant=b"gate")
+    space.submit(20, tenant=b"flood")
+    space.submit(20, tenant=b"quiet")
+    for tenant, weight in (("flood", "1"), ("quiet", "0.01")):
+        assert tq("tenants", "weight", tenant, weight).exit_code == 0
+    start("--policy", "wfq")
+    wait_until(lambda: ask("status")["queues"][0]["pending"] == 41, "all tasks are pending")
+    assert tq("tenants", "weight", "quiet", "100").exit_code == 0
+    space.serve(slots=12)
+    wait_until(lambda: ask("queues", "list")["queues"][0]["dispatched"] == 12, "slots are used")
+    running = {t["tenant"]: t["running"] for t in ask("tenants", "list")["tenants"]}
+    assert running["quiet"] >= 10
+    assert running["flood"] <= 1
+
+
+def test_a_paused_tenant_waits_and_goes_on_when_resumed(
+    space: Space, start, tq: Command, ask, wait_until
+) -> None:
+    space.submit(3, tenant=b"held")
+    assert tq("tenants", "pause", "held").exit_code == 0
+    space.submit(1, tenant=b"free")
+    space.serve(slots=8)
+    start()
+    queue = lambda: ask("queues", "list")["queues"][0]  # noqa: E731
+    wait_until(lambda: queue()["dispatched"] == 1, "the free tenant's task is dispatched")
+    wait_until(lambda: queue()["gated"] == 1, "the paused tenant is held back")
+    assert queue()["pending"] == 3
+    assert tq("tenants", "resume", "held").exit_code == 0
+    wait_until(lambda: queue()["dispatched"] == 4, "all are dispatched")
+
+
+def test_mismatch_is_one_line() -> None:
+    stored = {"policy": "wfq", "order_within": "arrival"}
+    assert mismatch(Settings(), stored) == ""
+    assert mismatch(Settings(max_running=3), {**stored, "max_running": "3"}) == ""
+    assert "\n" not in mismatch(Settings(policy="fifo", max_running=3), stored)
+
+
+@pytest.mark.slow
+def test_kill_9_in_the_middle_of_a_switch_loses_nothing(
+    space: Space, start, tq: Command, ask, wait_until
+) -> None:
+    """Schedulers are killed while they rank anew; the next one goes on where they stopped."""
+    tenants, each = 400, 25
+    for tenant in range(tenants):
+        space.submit(each, tenant=b"t%03d" % tenant)
+    total = tenants * each
+    ttl = {"TQ_LEADER_TTL": "0.3s", "TQ_BATCH": "20"}
+    process = start(**ttl)
+    wait_until(lambda: ask("status")["submitted"] == 0, "all tasks are admitted", timeout=60)
+    in_the_middle = 0
+    for name in ("fifo", "priority", "wfq", "edf", "wfq"):
+        assert tq("policy", "set", name).exit_code == 0
+        for _ in range(3):
+            before = ask("policy", "show")["unranked"]
+            wait_until(
+                lambda before=before: ask("policy", "show")["unranked"] < max(before, 1),
+                "ranking goes on",
+                timeout=20,
+            )
+            process.kill()
+            process.communicate()
+            left = ask("policy", "show")["unranked"]
+            in_the_middle += 0 < left < tenants
+            queue = ask("queues", "list")["queues"][0]
+            assert queue["pending"] == total
+            assert (
+                sum(sum(t["pending"].values()) for t in ask("tenants", "list")["tenants"]) == total
+            )
+            process = start(**ttl)
+        wait_until(lambda: not ask("policy", "show")["unranked"], "all are ranked", timeout=30)
+        assert ask("policy", "show")["policy"] == name
+    assert in_the_middle >= 3, "no kill hit a switch in the middle"
+    space.serve(slots=total)
+    wait_until(
+        lambda: ask("queues", "list")["queues"][0]["dispatched"] == total,
+        "every task is dispatched",
+        timeout=60,
+    )
+    queue = ask("queues", "list")["queues"][0]
+    assert (queue["pending"], queue["missing"], queue["unranked"]) == (0, 0, 0)
+    stop(process)
