@@ -60,7 +60,8 @@ class TQ:
             settings["url"] = url
         Settings.load(environ={}, **settings)
         self.app = app
-        self._explicit = settings
+        #: What was given here in code; it wins over every other source.
+        self.explicit = settings
         self._declared: set[str] = set()
         self._publisher = Publisher(self, app.send_task)
         app.tq = self
@@ -68,7 +69,7 @@ class TQ:
         app.steps["consumer"].add(_WORKER_STEP)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _restore, (self.app, self._explicit)
+        return _restore, (self.app, self.explicit)
 
     def task(
         self,
@@ -111,7 +112,7 @@ class TQ:
     def settings(self) -> Settings:
         """The settings, read from all sources when first needed."""
         return Settings.load(
-            self.app.conf, defaults={"namespace": self.app.main or "celery"}, **self._explicit
+            self.app.conf, defaults={"namespace": self.app.main or "celery"}, **self.explicit
         )
 
     @cached_property

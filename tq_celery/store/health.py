@@ -72,7 +72,7 @@ class ServerFacts:
 def server_facts(client: redis.Redis) -> ServerFacts:
     """Ask the server about itself; raises StoreError when it does not answer."""
     with reading("info"):
-        info: dict[str, Any] = client.info()  # type: ignore[assignment]
+        info: dict[str, Any] = client.info()
     product = "valkey" if info.get("server_name") == "valkey" else "redis"
     version = str(info.get(f"{product}_version") or info.get("redis_version", "0"))
     minimum, save = _setting(client, "min-replicas-to-write"), _setting(client, "save")

@@ -24,8 +24,9 @@ def test_an_empty_namespace_is_all_zero(inspector: Inspector) -> None:
     view = inspector.overview()
     assert view.leader == LeaderView(None, 0, 0, 0)
     assert (view.submitted, view.delayed, view.dead, view.starved) == (0, 0, 0, False)
-    assert view.queues == view.tenants == view.workers == []
-    assert inspector.dead(10) == inspector.results(10) == []
+    assert not (view.queues or view.tenants or view.workers)
+    assert not inspector.dead(10)
+    assert not inspector.results(10)
     assert inspector.dead_letter("1-1") is None
     assert inspector.known(b"acme") is False
 
@@ -78,3 +79,15 @@ def test_a_flush_leaves_an_inspector_working(make_server, namespace: str) -> Non
     assert inspector.overview().submitted == 0
     assert inspector.config() == {}
     store.close()
+
+
+def test_tasks_between_two_rankings_are_still_pending(
+    store: RedisStore, inspector: Inspector
+) -> None:
+    """During a policy switch a tenant's tasks are in two sets; both wait."""
+    keys = store.keys
+    store.client.hset(keys.name("counters"), "pending:q", 3)
+    store.client.zadd(keys.of_tenant("pending", "q", b"t"), {b"a": 1})
+    store.client.zadd(keys.of_tenant("outdated", "q", b"t"), {b"b": 1, b"c": 2})
+    (view,) = inspector.describe([b"t"])
+    assert view.pending == {"q": 3}
