@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := tq_celery tests $(wildcard bench baseline)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all check format
+.PHONY: help venv demo test test-all test-floor check format
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test: venv ## the tests, on servers from pip and those of Debian's that are inst
 
 test-all: venv ## the same with the slow tests
 	@$(BIN)/pytest --slow $(ARGS)
+
+test-floor: ## the tests on the oldest Celery, kombu and redis-py that are supported, in .venv-floor
+	@$(MAKE) --no-print-directory test VENV=.venv-floor CONSTRAINTS=constraints-floor.txt
 
 check: venv ## style, types and import rules
 	$(BIN)/ruff check $(SOURCES)

@@ -164,6 +164,18 @@ def test_the_library_depends_on_little() -> None:
     assert names == {"celery", "kombu", "redis", "click", "prometheus-client"}
 
 
+def test_the_floor_is_what_the_project_claims() -> None:
+    """The versions of ``make test-floor`` are the lower bounds of pyproject.toml."""
+    text = (ROOT / "constraints-floor.txt").read_text("utf-8")
+    floors = {
+        name.replace("_", "-"): pin for name, pin in re.findall(r"^(\w+)==(\S+)$", text, re.M)
+    }
+    for each in PYPROJECT["project"]["dependencies"]:
+        bound = re.match(r"([a-z-]+)(?:\[\w+\])?>=([\d.]+)", each)
+        assert bound
+        assert floors[bound[1]].startswith(bound[2]), f"{each}: the tests run on {floors[bound[1]]}"
+
+
 def test_pins_have_no_addresses_and_cover_what_is_asked_for() -> None:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pins = [line for line in lines if line and not line.startswith("#")]

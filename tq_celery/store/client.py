@@ -12,6 +12,7 @@ from typing import Any
 
 import redis
 from redis.backoff import ExponentialBackoff
+from redis.credentials import UsernamePasswordCredentialProvider
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -19,6 +20,9 @@ from tq_celery.settings import safe_url
 from tq_celery.store.urls import Target, parse_url
 
 __all__ = ["Clients", "connect", "safe_url"]
+
+#: What a client with retries repeats after; older redis-py leaves a refused connection an OSError.
+FAILURES = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
 
 #: Longest pause between two tries of a client with retries, and the first one; seconds.
 BACKOFF_CAP, BACKOFF_BASE = 1.0, 0.01
@@ -36,12 +40,13 @@ def connect(
     """
     target = parse_url(url)
     retry = Retry(
-        ExponentialBackoff(cap=BACKOFF_CAP, base=BACKOFF_BASE), 0 if blocking else retries
+        ExponentialBackoff(cap=BACKOFF_CAP, base=BACKOFF_BASE),
+        0 if blocking else retries,
+        supported_errors=FAILURES,
     )
     common: dict[str, Any] = {
         "db": target.db,
-        "username": target.username,
-        "password": target.password,
+        "credential_provider": _credentials(target.username, target.password),
         "protocol": 2,
         "decode_responses": False,
         "socket_timeout": timeout + blocking,
@@ -96,10 +101,19 @@ class Clients:
         return f"<Clients of {safe_url(self._url)}>"
 
 
+def _credentials(
+    username: str | None = None, password: str | None = None
+) -> UsernamePasswordCredentialProvider | None:
+    """Wrap the login: older redis-py prints the plain arguments of a connection in its ``repr``."""
+    if username is None and password is None:
+        return None
+    return UsernamePasswordCredentialProvider(username, password)
+
+
 def _master_of(target: Target, common: dict[str, Any]) -> redis.Redis:
     """Return a client that asks the sentinels for the master whenever it connects."""
     asking: dict[str, Any] = {
-        **target.sentinel_login,
+        "credential_provider": _credentials(**target.sentinel_login),
         "protocol": 2,
         "socket_timeout": common["socket_connect_timeout"],
         "socket_connect_timeout": common["socket_connect_timeout"],
