@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import click
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +77,15 @@ def test_every_part_has_its_layer() -> None:
 def test_every_package_can_be_imported_from_a_wheel() -> None:
     for path in (ROOT / "tq_celery").rglob("*.py"):
         assert (path.parent / "__init__.py").exists(), f"{path.parent} has no __init__.py"
+
+
+def test_every_entry_point_leads_to_a_command() -> None:
+    """Celery skips a broken plugin with a warning, so nobody else would notice."""
+    project = PYPROJECT["project"]
+    targets = {**project["scripts"], **project["entry-points"]["celery.commands"]}
+    for target in targets.values():
+        module, _, name = target.partition(":")
+        assert isinstance(getattr(importlib.import_module(module), name), click.Group)
 
 
 def test_the_wheel_holds_the_library_only(tmp_path: Path) -> None:
