@@ -179,7 +179,8 @@ def test_the_floor_is_what_the_project_claims() -> None:
     """The versions of ``make test-floor`` are the lower bounds of pyproject.toml."""
     text = (ROOT / "constraints-floor.txt").read_text("utf-8")
     floors = {
-        name.replace("_", "-"): pin for name, pin in re.findall(r"^(\w+)==(\S+)$", text, re.M)
+        name.replace("_", "-"): pin
+        for name, pin in re.findall(r"^(\w+)==(\S+)$", text, re.MULTILINE)
     }
     for each in PYPROJECT["project"]["dependencies"]:
         bound = re.match(r"([a-z-]+)(?:\[\w+\])?>=([\d.]+)", each)
