@@ -1,0 +1,1 @@
+"""Experiments: ``python -m bench list`` names them, one folder per question."""

@@ -1,0 +1,59 @@
+"""Entry point: ``python -m bench list`` and ``python -m bench NAME``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+import click
+
+from bench.experiments import ceiling, drain, latency, submit
+
+EXPERIMENTS = (ceiling.command, drain.command, submit.command, latency.command)
+
+
+@click.group(epilog="Each experiment is described in bench/experiments/NAME/README.md.")
+def main() -> None:
+    """Measure tq-celery against stock Celery, on real servers started for the run.
+
+    Example: python -m bench drain --pool threads --repetitions 3 --json
+    """
+
+
+@main.command("list")
+def list_experiments() -> None:
+    """Name the experiments and their questions."""
+    for item in EXPERIMENTS:
+        print(f"{item.name:10}{item.help}")
+
+
+for experiment in EXPERIMENTS:
+    main.add_command(experiment)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    # As an exception, so that every server and worker is stopped on the way out.
+    raise KeyboardInterrupt
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0, 2 after an error, 130 when interrupted."""
+    signal.signal(signal.SIGTERM, _interrupted)
+    try:
+        main.main(arguments, prog_name="python -m bench", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return 2
+    except click.ClickException as error:
+        print("bench: " + " ".join(error.format_message().split()), file=sys.stderr)
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        print("bench: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())

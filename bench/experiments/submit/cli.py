@@ -1,0 +1,112 @@
+"""``python -m bench submit``: calls per second of one sending process."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import click
+
+from bench.harness import environment
+from bench.harness.arms import Arm, RabbitMQArm, RedisArm, TQArm
+from bench.harness.cluster import produce
+from bench.harness.errors import BenchError
+from bench.harness.measure import paired_ratio, spread
+from bench.harness.options import common, server_kind
+from bench.harness.report import emit, progress, table
+from bench.harness.servers import rabbitmq_server, redis_server
+
+__all__ = ["command"]
+
+BULK = "bench.experiments.submit.bulk"
+#: Tasks in bulk for one of ``delay()``, so that both take about as long.
+BULK_FACTOR = 5
+
+
+@click.command("submit")
+@click.option("--tasks", default=10_000, show_default=True, type=click.IntRange(100))
+@click.option("--repetitions", default=5, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--rival", "rivals", multiple=True, type=click.Choice(("redis", "rabbitmq")),
+    help="Only these.",
+)  # fmt: skip
+@server_kind
+@common
+def command(
+    tasks: int,
+    repetitions: int,
+    rivals: tuple[str, ...],
+    server: str,
+    as_json: bool,
+    save: Path | None,
+) -> None:
+    """Send from one process: delay() and bulk submit against stock delay()."""
+    start = environment.describe()
+    missing: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+        redis = stack.enter_context(redis_server(server))
+        versions = [redis.version]
+        ours = TQArm(redis)
+        arms: list[Arm] = [ours]
+        if not rivals or "redis" in rivals:
+            arms.append(RedisArm(redis))
+        if not rivals or "rabbitmq" in rivals:
+            try:
+                rabbitmq = stack.enter_context(rabbitmq_server())
+            except BenchError as error:
+                missing["rabbitmq"] = error.message
+            else:
+                versions.append(rabbitmq.version)
+                arms.append(RabbitMQArm(rabbitmq))
+        rates = _measure(ours, arms, tasks, repetitions)
+    ratio = {
+        ours_name: {
+            arm.name: paired_ratio(rates[ours_name], rates[arm.name])._asdict() for arm in arms[1:]
+        }
+        for ours_name in ("tq", "tq_bulk")
+    }
+    rows = [
+        [name, *spread(kept), *(_against(ratio, name, arm.name) for arm in arms[1:])]
+        for name, kept in rates.items()
+    ]
+    headers = ["arm", "tasks/s", "min", "max", *(f"x {arm.name}" for arm in arms[1:])]
+    emit(
+        "\n".join(
+            [table(headers, rows), *(f"not run: {key}: {why}" for key, why in missing.items())]
+        ),
+        {
+            "experiment": "submit",
+            "ratio": ratio,
+            "rates": {name: spread(kept)._asdict() for name, kept in rates.items()},
+            "raw": rates,
+            "tasks": tasks,
+            "repetitions": repetitions,
+            "missing": missing,
+            "environment": {**start, "servers": versions},
+        },
+        as_json,
+        save,
+    )
+
+
+def _measure(ours: TQArm, arms: list[Arm], tasks: int, repetitions: int) -> dict[str, list[float]]:
+    """Return rates by arm; the order turns round every repetition."""
+    rates: dict[str, list[float]] = {}
+    plan: list[tuple[str, Arm, str, int]] = [
+        *((arm.name, arm, "bench.harness.producer", tasks) for arm in arms),
+        ("tq_bulk", ours, BULK, tasks * BULK_FACTOR),
+    ]
+    for repetition in range(repetitions):
+        for name, arm, program, count in plan if repetition % 2 == 0 else plan[::-1]:
+            arm.reset()
+            measured = produce(arm, count, program=program)
+            if arm.left() != measured["sent"]:
+                raise BenchError(f"{name}: {measured['sent']} sent, {arm.left()} arrived")
+            rate = measured["timed"] / measured["seconds"]
+            rates.setdefault(name, []).append(rate)
+            progress(f"submit {repetition + 1}/{repetitions} {name}: {rate:,.0f}/s")
+    return rates
+
+
+def _against(ratio: dict[str, dict[str, dict[str, float]]], name: str, rival: str) -> str:
+    return f"{ratio[name][rival]['median']:.2f}" if name in ratio else "-"

@@ -1,0 +1,1 @@
+"""What every experiment shares: real servers and workers, measures, environment and report."""

@@ -1,0 +1,143 @@
+"""Child processes of an experiment: started with a log, measured by CPU time, ended by id."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from bench.harness.errors import BenchError
+
+__all__ = ["ROOT", "Process", "cpu_seconds", "python_env", "until"]
+
+#: The repository: children run with it as working directory and on their path.
+ROOT = Path(__file__).resolve().parents[2]
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def until(condition: Callable[[], bool], what: str, timeout: float, pause: float = 0.02) -> None:
+    """Wait for ``condition``; raises BenchError naming ``what`` after ``timeout`` seconds."""
+    end = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > end:
+            raise BenchError(f"waited {timeout:g} s in vain for {what}")
+        time.sleep(pause)
+
+
+def _stat(pid: int) -> tuple[int, float] | None:
+    """Return parent and CPU seconds (reaped children included) of a process; None when gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command name is in parentheses and may contain anything, so fields start after the last.
+    fields = text.rpartition(")")[2].split()
+    return int(fields[1]), sum(int(value) for value in fields[11:15]) / _TICKS
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return user plus system seconds of a process, its living descendants and its reaped ones.
+
+    Raises BenchError where there is no ``/proc``.
+    """
+    if not Path("/proc/self/stat").exists():
+        raise BenchError("CPU time is read from /proc: run the bench on Linux")
+    children: dict[int, list[int]] = {}
+    used: dict[int, float] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (stat := _stat(int(entry))) is not None:
+            parent, seconds = stat
+            children.setdefault(parent, []).append(int(entry))
+            used[int(entry)] = seconds
+    total, stack = 0.0, [pid]
+    while stack:
+        current = stack.pop()
+        total += used.get(current, 0.0)
+        stack.extend(children.get(current, ()))
+    return total
+
+
+def python_env(extra: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment with the repository on the path, plus ``extra``.
+
+    Settings of the library that happen to be exported are left out: they would change a run unseen.
+    """
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TQ_")}
+    return {**kept, "PYTHONPATH": path, **extra}
+
+
+class Process:
+    """A child in its own process group; leaving the ``with`` block ends it and its children."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], env: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self._log = tempfile.NamedTemporaryFile(  # noqa: SIM115 - lives as long as the child
+            mode="w+b", prefix=f"bench-{name}-", suffix=".log"
+        )
+        self._popen = subprocess.Popen(
+            list(command),
+            cwd=ROOT,
+            env=python_env(env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """The id of the child (leader of its process group)."""
+        return self._popen.pid
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def cpu(self) -> float:
+        """Return CPU seconds used so far by the child and its descendants."""
+        return cpu_seconds(self.pid)
+
+    def output(self) -> str:
+        """Return everything the child has printed."""
+        return Path(self._log.name).read_text(errors="replace")
+
+    def check(self) -> None:
+        """Raise BenchError with the child's last line when it has ended by itself."""
+        code = self._popen.poll()
+        if code is not None:
+            lines = self.output().strip().splitlines() or ["(no output)"]
+            raise BenchError(f"{self.name} ended with exit code {code}: {lines[-1]}")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the child itself."""
+        self._popen.send_signal(number)
+
+    def stop(self, timeout: float = 20.0) -> None:
+        """End the child: SIGTERM, then SIGKILL for its whole group after ``timeout`` seconds."""
+        if self._popen.poll() is None:
+            self._popen.terminate()
+            try:
+                self._popen.wait(timeout)
+            except subprocess.TimeoutExpired:
+                print(f"{self.name} did not stop in {timeout:g} s: killed", file=sys.stderr)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._popen.wait()
+        self._log.close()
