@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -101,3 +104,10 @@ def test_help_loads_no_command() -> None:
 
 def test_no_arguments_show_the_help() -> None:
     assert "Commands:" in CliRunner().invoke(main, []).output
+
+
+def test_both_entry_points_name_the_command() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))
+    groups = (project["project"]["scripts"], project["project"]["entry-points"]["celery.commands"])
+    for points in groups:
+        assert pkgutil.resolve_name(points["tq"]) is main

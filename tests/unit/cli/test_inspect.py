@@ -24,7 +24,7 @@ def test_an_empty_namespace_is_all_zero(inspector: Inspector) -> None:
     view = inspector.overview()
     assert view.leader == LeaderView(None, 0, 0, 0)
     assert (view.submitted, view.delayed, view.dead, view.starved) == (0, 0, 0, False)
-    assert not (view.queues or view.tenants or view.workers)
+    assert [view.queues, view.tenants, view.workers] == [[], [], []]
     assert not inspector.dead(10)
     assert not inspector.results(10)
     assert inspector.dead_letter("1-1") is None
