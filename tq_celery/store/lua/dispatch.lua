@@ -6,13 +6,13 @@
 -- ARGV[3] most tasks in this call
 -- ARGV[4...] queues, consumed by the same workers
 -- RETURNS {moved, 1 when work is left without credit, in flight per queue ...}; error TQFENCED
---#include keys counts fence heads deliver
+--#include keys counts fence wake heads rebase race deliver
 local epoch = tonumber(ARGV[1])
 local refusal = fenced(epoch)
 if refusal then return refusal end
 load_context()
 
-local flying, queues, used = {}, {}, 0
+local flying, used = {}, 0
 for i = 4, #ARGV do
   local queue = ARGV[i]
   flying[queue] = tonumber(redis.call('HGET', key('counters'), 'dispatched:' .. queue) or '0')
@@ -29,53 +29,19 @@ if context.max_running then
 end
 local want = math.min(credit, tonumber(ARGV[3]))
 
-local heads, tops, waiting = {}, {}, {}
+local waiting = {}
 for _, queue in ipairs(queues) do
   heads[queue] = queue_key('heads', queue)
   waiting[queue] = tenant_key('pending', queue, '')
 end
-local function look(queue)
-  local top = redis.call('ZRANGE', heads[queue], 0, 0, 'WITHSCORES')
-  tops[queue] = top[1] and { top[1], tonumber(top[2]) } or nil
-end
--- The queue with the best head; equal scores fall to the earlier arrival.
-local function best_queue()
-  if #queues == 1 then return queues[1] end
-  local best, member, score
-  for _, queue in ipairs(queues) do
-    local top = tops[queue]
-    if top and (not best or top[2] < score or (top[2] == score and top[1] < member)) then
-      best, member, score = queue, top[1], top[2]
-    end
-  end
-  return best
-end
-if #queues > 1 then for _, queue in ipairs(queues) do look(queue) end end
-
 local group = queues[1] and group_of(queues[1])
 local V = group and context.fair and virtual_time(group)
 local starts = group and queue_key('starts', group)
-local peers = context.fair and group and peers_of(group) or {}
+if context.fair and group then peers = peers_of(group) end
+if context.fair and group and rebase(group, peers) then V = 0 end
+if #queues > 1 then for _, queue in ipairs(queues) do look(queue) end end
 local began, ended, moved = {}, {}, 0
 local packed_epoch = struct.pack('>I8', epoch)
-
--- Under a fair policy the tenant's other queues share the start that this dispatch moved.
-local function rescore(queue, tenant, finish)
-  local waits = false
-  for _, peer in ipairs(peers) do
-    if peer ~= queue then
-      local first = redis.call('ZRANGE', tenant_key('pending', peer, tenant), 0, 0)
-      if first[1] then
-        waits = true
-        redis.call('ZADD', queue_key('heads', peer), 'XX',
-          string.format('%.17g', finish + charge(tenant, first[1])),
-          string.sub(first[1], 1, 12) .. tenant)
-        if tops[peer] then look(peer) end
-      end
-    end
-  end
-  return waits
-end
 
 while moved < want do
   local queue = best_queue()

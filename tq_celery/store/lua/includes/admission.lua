@@ -1,6 +1,10 @@
 -- Gathers ranked tasks by queue and tenant, then moves each tenant's share in one step.
-local gathered = {}
+local gathered, straight = {}, {}
 local function gather(queue, tenant, score, member)
+  if context.direct then
+    straight[#straight + 1] = { queue, tenant, tonumber(score), member }
+    return
+  end
   local tenants = gathered[queue]
   if not tenants then
     tenants = {}
@@ -21,21 +25,19 @@ local function stamp(record, packed_now)
 end
 
 local function admit_gathered(from, epoch)
-  local packed_epoch = struct.pack('>I8', epoch)
+  -- without a policy, tasks run in the order in which they came
+  for _, each in ipairs(straight) do
+    deliver(each[1], each[2], each[3], each[4], epoch)
+    count(from, each[1], -1)
+    count('dispatched', each[1], 1)
+  end
   for queue, tenants in pairs(gathered) do
     local moved = 0
     for tenant, list in pairs(tenants) do
       moved = moved + #list / 2
-      if context.direct then
-        for i = 1, #list, 2 do
-          deliver(queue, tenant, tonumber(list[i]), list[i + 1], packed_epoch)
-        end
-      else
-        pend(queue, tenant, list)
-      end
+      pend(queue, tenant, list)
     end
     count(from, queue, -moved)
-    if not context.direct then count('pending', queue, moved) end
+    count('pending', queue, moved)
   end
-  write_deliveries()
 end
