@@ -1,0 +1,1 @@
+"""The worker side: the only part that speaks to Celery's worker."""

@@ -1,0 +1,177 @@
+"""The step in Celery's worker: from boot to the last settlement.
+
+Celery starts the step with every start of its Consumer, so also after each loss of the broker. The
+table and the I/O thread live as long as the process; what belongs to one Consumer (strategies, the
+place in its event loop) is made anew.
+
+========================  ====================================================================
+``start``                 first: the I/O thread; again: what Celery forgot is handed over again
+``register_with_...``     the event loop waits for arrived deliveries
+``stop``                  a restart: nothing; a shutdown: reading ends, the waiting is given back
+``shutdown``              after pool and event loop: the last settlement, and the worker withdraws
+========================  ====================================================================
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Thread
+from time import monotonic
+from typing import Any
+
+from celery import bootsteps
+
+from tq_celery.worker.credit import offered_slots, pool_size
+from tq_celery.worker.deliveries import DeliveryTable
+from tq_celery.worker.handover import Handover, handover_for
+from tq_celery.worker.obituaries import write_obituary
+from tq_celery.worker.reader import Offer, Reader
+from tq_celery.worker.request import stopping
+from tq_celery.worker.standin import StandIn
+from tq_celery.worker.strategy import Strategies
+
+__all__ = ["TQStep"]
+
+logger = logging.getLogger("tq_celery.worker")
+
+#: Longest time the event loop is kept by one hand-over, seconds.
+SPELL = 0.01
+#: Deliveries in the prefork pool's hands per slot: one runs, one waits for its process.
+PREFORK_DEPTH = 2
+#: Longest wait for the last settlement, seconds.
+LAST_SETTLEMENT = 5.0
+
+
+class TQStep(bootsteps.StartStopStep):
+    """Reads the exec streams of the queues that the worker consumes."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+    label = "TQ"
+
+    def __init__(self, c: Any, **kwargs: Any) -> None:
+        super().__init__(c, **kwargs)
+        self._consumer: Any = c
+        self.reader: Reader | None = None
+        self._handover: Handover | None = None
+        self._strategies: Strategies | None = None
+        self._closed = False
+
+    # -- Celery's calls ------------------------------------------------------------------------
+
+    def start(self, c: Any) -> None:
+        self._consumer = c
+        kind = c.pool.__class__.__module__.rpartition(".")[2]
+        self._in_process = kind != "prefork"
+        if self.reader is None:
+            self._begin(c, kind)
+        self._strategies = Strategies(c, self._table, in_process=self._in_process)
+        assert self._handover is not None
+        if not self._in_process:
+            self._table.hand_over_again()
+        self._handover.start(c)
+
+    def register_with_event_loop(self, c: Any, hub: Any) -> None:
+        """Join the event loop of this start."""
+        if self._handover is not None:
+            self._handover.register(hub)
+
+    def stop(self, c: Any) -> None:
+        if c.blueprint.state in (bootsteps.CLOSE, bootsteps.TERMINATE):
+            self._closed = True
+            self._table.departed.set()
+
+    def terminate(self, c: Any) -> None:
+        self.stop(c)
+
+    def shutdown(self, c: Any) -> None:
+        """Settle for the last time: the pool is empty and the event loop gone."""
+        self._closed = True
+        if self._handover is not None:
+            self._handover.stop()
+        if self.reader is not None:
+            if not self.reader.stop(LAST_SETTLEMENT):
+                logger.warning("The store took too long; the lease returns what is not settled")
+            if self.reader.stand_in is not None:
+                self.reader.stand_in.stop()
+            self.reader = None
+
+    def info(self, c: Any) -> dict[str, Any]:
+        """What ``inspect stats`` shows of the worker's scheduled side."""
+        reader = self.reader
+        if reader is None:
+            return {}
+        return {
+            "tq": {
+                "worker": reader.name,
+                "waiting": len(self._table.waiting),
+                "running": len(self._table.running),
+                "since_store_answered": round(monotonic() - reader.heard, 3),
+            }
+        }
+
+    # -- ours ----------------------------------------------------------------------------------
+
+    def _begin(self, c: Any, kind: str) -> None:
+        settings = c.app.tq.settings
+        self._table = DeliveryTable()
+        reader = Reader(settings, self._table, self._offer, pool=kind)
+        if self._in_process:
+            reader.stand_in = StandIn(
+                settings.url, reader.store.keys.prefix, reader.name, settings.lease
+            )
+        self.reader = reader
+        self._solo = kind == "solo"
+        self._handover = handover_for(c, self._table.arrived, self._pump)
+        _start_native(reader.run)
+
+    def _offer(self) -> Offer:
+        """Say what the worker can take; called by the I/O thread."""
+        c = self._consumer
+        queues = tuple(sorted(c.app.amqp.queues.consume_from))
+        slots = offered_slots(pool_size(c), self._table)
+        return Offer(queues, slots, not (self._closed or stopping()))
+
+    def _pump(self) -> None:
+        """Hand over what has arrived, for a short spell; called in Celery's thread of control."""
+        table, reader, strategies = self._table, self.reader, self._strategies
+        if reader is None or strategies is None:
+            return
+        end = monotonic() + SPELL
+        most = pool_size(self._consumer) * PREFORK_DEPTH if not self._in_process else 0
+        fetched, waiting = table.fetched, table.waiting
+        while fetched and not stopping():
+            if most and len(waiting) - len(fetched) >= most:
+                break
+            held = fetched.popleft()
+            if held in waiting:
+                strategies.hand_over(held)
+            if monotonic() > end:
+                table.arrived.set()
+                break
+        while reader.obituaries:
+            self._write(reader, reader.obituaries.popleft())
+
+    def _write(self, reader: Reader, obituary: Any) -> None:
+        c = self._consumer
+        try:
+            write_obituary(c.app, obituary, c.hostname, c.event_dispatcher)
+        except Exception:
+            # It stays in the store and is read again by whoever recovers this worker's share.
+            logger.exception("An obituary could not be written")
+            return
+        reader.written.append(obituary)
+        self._table.departed.set()
+
+
+def _start_native(run: Any) -> None:
+    """Run ``run`` in a thread of the operating system, also where gevent replaced threads."""
+    try:
+        from gevent.monkey import get_original, is_module_patched
+    except ImportError:
+        patched = False
+    else:
+        patched = is_module_patched("threading") or is_module_patched("socket")
+    if patched:
+        get_original("_thread", "start_new_thread")(run, ())
+    else:
+        Thread(target=run, name="tq-io", daemon=True).start()

@@ -1,0 +1,79 @@
+"""What the worker offers: places in its pool, and how far it reads ahead of them.
+
+Little's law gives the read-ahead: as many tasks as the pool finishes in the time a delivery takes
+from the scheduler to a slot. No-op tasks need dozens in flight per slot, a task of a second needs
+none. A deep read-ahead would make an urgent task wait, so it is measured, never configured.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from celery.worker import state
+
+from tq_celery.worker.deliveries import DeliveryTable
+
+__all__ = ["FinishRate", "offered_slots", "pool_size", "read_ahead"]
+
+#: Seconds from a finished task to its successor's start, over the scheduler and under load.
+ROUND_TRIP = 0.02
+#: Most tasks of read-ahead per slot.
+DEEPEST = 64
+#: Seconds over which the finish rate is averaged.
+WINDOW = 0.1
+
+
+class FinishRate:
+    """Exponentially weighted tasks per second."""
+
+    def __init__(self) -> None:
+        self._weight = 0.0
+        self._at = 0.0
+
+    def add(self, count: int, now: float) -> None:
+        """Note ``count`` finished tasks; monotonic seconds."""
+        self._decay(now)
+        self._weight += count
+
+    def per_second(self, now: float) -> float:
+        """Return the rate; it falls while nothing finishes."""
+        self._decay(now)
+        return self._weight / WINDOW
+
+    def _decay(self, now: float) -> None:
+        self._weight *= math.exp((self._at - now) / WINDOW)
+        self._at = now
+
+
+def read_ahead(rate: float, slots: int, announced: int) -> int:
+    """Return how many tasks to hold beyond the slots.
+
+    Rounded to steps of a third, with ``announced`` kept while it is near: every change of the
+    announcement wakes the scheduler.
+    """
+    wanted = min(rate * ROUND_TRIP, DEEPEST * slots)
+    if wanted < 1:
+        return 0
+    if announced and 0.67 * announced <= wanted <= 1.5 * announced:
+        return min(announced, DEEPEST * slots)
+    return int(wanted)
+
+
+def pool_size(consumer: Any) -> int:
+    """Return how many tasks the pool runs at once, at most: the maximum under autoscale."""
+    scaler = getattr(consumer.controller, "autoscaler", None)
+    if scaler is not None:
+        return int(scaler.max_concurrency)
+    return int(consumer.pool.num_processes or 1)
+
+
+def offered_slots(size: int, table: DeliveryTable) -> int:
+    """Return the pool's places that are not held by tasks of the broker.
+
+    A task that was settled at its start counts as one of them: its place is taken, and the store
+    knows nothing of it any more.
+    """
+    ours = sum(held.reserved for held in tuple(table.ids.values()))
+    others = len(state.reserved_requests) - ours
+    return max(0, size - max(0, others))

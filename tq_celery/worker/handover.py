@@ -1,0 +1,132 @@
+"""How fetched deliveries get from the I/O thread into Celery's own thread of control.
+
+With an event loop (prefork, threads and solo on an asynchronous broker) a descriptor wakes the
+loop. Under gevent there is no loop that we could join, so a greenlet waits for the descriptor. The
+threads and prefork pools without a loop take deliveries from a thread of ours; the solo pool runs
+tasks inside the call, so there it happens in the worker's own thread, between two looks at the
+broker.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from tq_celery.worker.wakeup import Wakeup
+
+__all__ = ["Handover", "handover_for"]
+
+logger = logging.getLogger("tq_celery.worker")
+
+#: Longest look at the broker of a solo worker without an event loop, seconds.
+SLICE = 0.05
+
+
+class Handover:
+    """Calls ``pump`` in the right place whenever ``arrived`` is set. Base: the event loop."""
+
+    def __init__(self, arrived: Wakeup, pump: Callable[[], None]) -> None:
+        self.arrived = arrived
+        self._pump = pump
+
+    def start(self, consumer: Any) -> None:
+        """The Consumer starts or starts again."""
+
+    def register(self, hub: Any) -> None:
+        """The event loop of this start is ready."""
+        hub.add_reader(self.arrived.fileno(), self.turn)
+        self.arrived.set()
+
+    def stop(self) -> None:
+        """No more calls from now on."""
+
+    def turn(self, *args: Any) -> None:
+        """Hand over what has arrived; an exception here would end the worker."""
+        self.arrived.clear()
+        try:
+            self._pump()
+        except Exception:
+            logger.exception("Handing over deliveries failed")
+
+
+class GreenHandover(Handover):
+    """A greenlet that waits for the descriptor."""
+
+    _greenlet: Any = None
+
+    def start(self, consumer: Any) -> None:
+        import gevent
+
+        if self._greenlet is None or self._greenlet.dead:
+            self._greenlet = gevent.spawn(self._wait)
+        self.arrived.set()
+
+    def _wait(self) -> None:
+        from gevent.socket import wait_read
+
+        while True:
+            wait_read(self.arrived.fileno())
+            self.turn()
+
+    def stop(self) -> None:
+        if self._greenlet is not None:
+            self._greenlet.kill(block=False)
+
+
+class ThreadHandover(Handover):
+    """A thread of ours, for pools that take tasks from any thread."""
+
+    _thread: threading.Thread | None = None
+    _stopped = False
+
+    def start(self, consumer: Any) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._wait, name="tq-handover", daemon=True)
+            self._thread.start()
+        self.arrived.set()
+
+    def _wait(self) -> None:
+        import select
+
+        while not self._stopped:
+            select.select([self.arrived.fileno()], [], [], 1.0)
+            self.turn()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.arrived.set()
+
+
+class SlicedHandover(Handover):
+    """Looks at the broker in short slices and hands over in between."""
+
+    def start(self, consumer: Any) -> None:
+        connection = consumer.connection
+        drain = connection.drain_events
+
+        def drain_events(timeout: float | None = None, **options: Any) -> Any:
+            end = None if timeout is None else monotonic() + timeout
+            while True:
+                self.turn()
+                rest = SLICE if end is None else min(SLICE, end - monotonic())
+                try:
+                    return drain(timeout=max(rest, 0.001), **options)
+                except TimeoutError:
+                    if end is not None and monotonic() >= end:
+                        raise
+
+        connection.drain_events = drain_events
+
+
+def handover_for(consumer: Any, arrived: Wakeup, pump: Callable[[], None]) -> Handover:
+    """Return the way that suits the worker's pool and loop."""
+    if consumer.hub is not None:
+        return Handover(arrived, pump)
+    if getattr(consumer.pool, "is_green", False):
+        return GreenHandover(arrived, pump)
+    if consumer.pool.__class__.__module__.endswith(".solo"):
+        return SlicedHandover(arrived, pump)
+    return ThreadHandover(arrived, pump)

@@ -1,0 +1,184 @@
+"""From a delivery to a request in Celery's hands: what Celery's own strategy does, per task.
+
+Celery's strategies belong to the broker's messages: they hold prefetch counts, timers for an ETA
+and buckets that keep what a rate limit holds back. A scheduled task has none of these. It arrives
+when it is due, and one that finds no token goes back to the scheduler as delayed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from celery import signals
+from celery.app import trace as celery_trace
+from celery.utils.imports import symbol_by_name
+from celery.worker import state
+from kombu.exceptions import DecodeError
+from kombu.serialization import prepare_accept_content
+
+from tq_celery.worker.declared import scheduled_view
+from tq_celery.worker.deliveries import DeliveryTable, Held
+from tq_celery.worker.message import BadMessage, StreamMessage, open_delivery
+from tq_celery.worker.request import request_class
+
+__all__ = ["Strategies"]
+
+logger = logging.getLogger("tq_celery.worker")
+
+#: Longest time a rate limit keeps a delivery out of reach, ms: a worker that joins finds work.
+LONGEST_HOLD = 30_000
+
+Strategy = Callable[[StreamMessage, Held], None]
+
+
+class Strategies:
+    """Hands deliveries to one Consumer; made anew for each of its starts."""
+
+    def __init__(self, consumer: Any, table: DeliveryTable, *, in_process: bool) -> None:
+        self._consumer = consumer
+        self._table = table
+        self._in_process = in_process
+        self._app = consumer.app
+        self._accept = prepare_accept_content(self._app.conf.accept_content)
+        self._by_name: dict[str, Strategy] = {}
+        #: When the next held-back task of a rate limit may come, monotonic seconds.
+        self._next_token: dict[str, float] = {}
+
+    def hand_over(self, held: Held) -> None:
+        """Give ``held`` to Celery, or settle why not. Never raises an ``Exception``."""
+        table = self._table
+        try:
+            message = open_delivery(held.delivery, self._accept)
+        except BadMessage as bad:
+            if table.claim(held):
+                logger.error("A delivery is no task message and was buried: %s", bad)
+                table.bury(held, str(bad))
+            return
+        name = message.headers["task"]
+        try:
+            strategy = self._by_name.get(name)
+            if strategy is None:
+                task = self._app.tasks.get(name)
+                if task is None:
+                    self._unknown(held, message, name)
+                    return
+                strategy = self._by_name[name] = self._strategy(task)
+            if table.hand_over(held, message.headers["id"]):
+                strategy(message, held)
+        except Exception:
+            logger.exception("Handing over a delivery failed", extra={"task_name": name})
+            if held in table.waiting or held in table.running:
+                table.give_back(held, counted=True, delay=1000)
+
+    def _unknown(self, held: Held, message: StreamMessage, name: str) -> None:
+        if self._table.claim(held):
+            self._table.bury(held, f"unknown task {name}")
+            self._consumer.on_unknown_task(None, message, KeyError(name))
+
+    def _invalid(self, held: Held, message: StreamMessage, error: Exception) -> None:
+        """Bury what cannot become a request, and let Celery log and signal it."""
+        if not self._table.claim(held):
+            return
+        self._table.bury(held, f"invalid task message: {error!r}")
+        if isinstance(error, DecodeError):
+            self._consumer.on_decode_error(message, error)
+        else:
+            self._consumer.on_invalid_task(None, message, error)
+
+    def _strategy(self, task: Any) -> Strategy:
+        consumer, app, table = self._consumer, self._app, self._table
+        view = scheduled_view(task)
+        eventer = consumer.event_dispatcher
+        hostname = consumer.hostname
+        trace = (
+            celery_trace.fast_trace_task if app.use_fast_trace_task else celery_trace.trace_task_ret
+        )
+        request_cls: Any = request_class(
+            symbol_by_name(task.Request), view, table, consumer.pool, hostname, eventer, app,
+            in_process=self._in_process, trace=trace,
+        )  # fmt: skip
+        connection_errors = consumer.connection_errors
+        sends_events = eventer and eventer.enabled and task.send_events
+        limited = not consumer.disable_rate_limits
+        task_name = task.name
+        received = signals.task_received
+        handle = consumer.on_task_request
+        callbacks = consumer.on_task_message
+        does_info = logging.getLogger("celery.worker.strategy").isEnabledFor(logging.INFO)
+
+        def strategy(message: StreamMessage, held: Held) -> None:
+            try:
+                request = request_cls(
+                    message, app=app, hostname=hostname, eventer=eventer, task=view,
+                    connection_errors=connection_errors, body=message.body,
+                    headers=message.headers, decoded=False, utc=True,
+                )  # fmt: skip
+            except Exception as error:  # noqa: BLE001 - headers and body are the sender's
+                self._invalid(held, message, error)
+                return
+            request.tq_held = held
+            if does_info:
+                _log_received(request)
+            if request.tq_suspect():
+                if not table.claim(held) or request.revoked():
+                    return
+                table.unclaim(held)
+            if received.receivers:
+                received.send(sender=consumer, request=request)
+            if sends_events:
+                _send_received(eventer, request)
+            if limited:
+                bucket = consumer.task_buckets[task_name]
+                if bucket is not None and not bucket.can_consume(1):
+                    if table.claim(held):
+                        table.give_back(held, delay=self._hold(task_name, bucket))
+                    return
+            state.task_reserved(request)
+            held.reserved = True
+            for callback in callbacks:
+                callback(request)
+            handle(request)
+
+        return strategy
+
+    def _hold(self, name: str, bucket: Any) -> int:
+        """Return how many ms a delivery without a token stays away.
+
+        One token is due at a time, so the deliveries held back are spread over the coming ones.
+        """
+        now = monotonic()
+        due = max(now + bucket.expected_time(1), self._next_token.get(name, 0.0))
+        due = min(due, now + LONGEST_HOLD / 1000)
+        self._next_token[name] = due + 1 / bucket.fill_rate
+        return max(1, int((due - now) * 1000))
+
+
+def _log_received(request: Any) -> None:
+    context = {
+        "id": request.id,
+        "name": request.name,
+        "args": request.argsrepr,
+        "kwargs": request.kwargsrepr,
+        "eta": request.eta,
+    }
+    logging.getLogger("celery.worker.strategy").info(
+        celery_trace.LOG_RECEIVED, context, extra={"data": context}
+    )
+
+
+def _send_received(eventer: Any, request: Any) -> None:
+    eventer.send(
+        "task-received",
+        uuid=request.id,
+        name=request.name,
+        args=request.argsrepr,
+        kwargs=request.kwargsrepr,
+        root_id=request.root_id,
+        parent_id=request.parent_id,
+        retries=request.request_dict.get("retries", 0),
+        eta=request.eta and request.eta.isoformat(),
+        expires=request.expires and request.expires.isoformat(),
+    )
