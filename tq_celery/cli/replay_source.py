@@ -57,7 +57,7 @@ OPTIONS = (
         "cost_columns",
         multiple=True,
         metavar="NAMES",
-        envvar="TQ_REPLAY_COST_COLUMNS",
+        envvar="TQ_REPLAY_COST_COLUMN",
         help="CSV: costs; several, with commas or given several times, are added up.",
     ),
     option("--tenant-column", envvar="TQ_REPLAY_TENANT_COLUMN", help="CSV: whose a job is."),

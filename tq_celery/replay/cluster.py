@@ -13,13 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from redis.exceptions import RedisError
+
 from tq_celery.embedded import EmbeddedServer
-from tq_celery.errors import ReplayError
+from tq_celery.errors import ReplayError, SettingsError, StoreUnavailableError
 from tq_celery.replay.arm import Arm
 from tq_celery.replay.feed import Event, Feed
 from tq_celery.replay.processes import Processes
 from tq_celery.settings import Settings
-from tq_celery.store.client import connect
+from tq_celery.store.client import connect, safe_url
 from tq_celery.store.keys import Keys
 from tq_celery.store.redis_store import RedisStore
 
@@ -65,6 +67,7 @@ class Cluster:
                 url = stack.enter_context(EmbeddedServer()).url
             else:
                 url = self.shape.url
+                _greet(url)
                 stack.callback(_remove_keys, url, name)
             self.arm = Arm(self._policy, url, name, str(directory), self.shape.slots)
             self.feed = Feed(directory)
@@ -130,9 +133,20 @@ class Cluster:
         return self.feed.poll()
 
 
+def _greet(url: str) -> None:
+    """Say at once when a given server cannot be used; a worker would retry for long."""
+    if not url.startswith(("redis://", "rediss://")):
+        raise SettingsError("url", safe_url(url), "redis:// or rediss://, which Celery reads too")
+    with contextlib.closing(connect(url)) as client:
+        try:
+            client.ping()
+        except RedisError as error:
+            raise StoreUnavailableError("ping", f"{safe_url(url)}: {error}") from error
+
+
 def _remove_keys(url: str, name: str) -> None:
     """Remove what one run left on a server that belongs to somebody else."""
-    client = connect(url)
-    for pattern in (f"{name}:*", f"{Keys(name).prefix}*"):
-        for key in client.scan_iter(match=pattern, count=1000):
-            client.unlink(key)
+    with contextlib.closing(connect(url)) as client, contextlib.suppress(RedisError):
+        for pattern in (f"{name}:*", f"{Keys(name).prefix}*"):
+            for key in client.scan_iter(match=pattern, count=1000):
+                client.unlink(key)

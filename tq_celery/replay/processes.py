@@ -16,8 +16,15 @@ __all__ = ["Processes"]
 #: Seconds a program may take to end after SIGTERM before it is killed.
 STOP_TIMEOUT = 6.0
 
-#: Ends process $1 as soon as standard input is closed, which its starter's death does.
-_LEASH = 'cat >/dev/null; kill -TERM "$1"; sleep 5; kill -KILL "$1"'
+#: Ends process $1 and removes directory $2 once standard input is closed, as its starter's death
+#: does; whatever way the starter dies.
+_LEASH = """
+cat >/dev/null
+kill -TERM "$1"
+n=0; while kill -0 "$1" && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done
+kill -KILL "$1"
+rm -rf -- "$2"
+"""
 
 
 class Processes:
@@ -39,7 +46,7 @@ class Processes:
                 start_new_session=True,  # Ctrl-C is for us; we end the others in order
             )
         leash = subprocess.Popen(
-            ["sh", "-c", _LEASH, "leash", str(process.pid)],
+            ["sh", "-c", _LEASH, "tq-leash", str(process.pid), str(self._directory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
