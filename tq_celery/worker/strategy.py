@@ -91,6 +91,7 @@ class Strategies:
     def _strategy(self, task: Any) -> Strategy:
         consumer, app, table = self._consumer, self._app, self._table
         view = scheduled_view(task)
+        early = not view.acks_late
         eventer = consumer.event_dispatcher
         hostname = consumer.hostname
         trace = (
@@ -110,6 +111,9 @@ class Strategies:
         does_info = logging.getLogger("celery.worker.strategy").isEnabledFor(logging.INFO)
 
         def strategy(message: StreamMessage, held: Held) -> None:
+            if early:
+                # settled when it starts: by the time it sends a retry, its token is spent
+                message.headers.pop("tq_token", None)
             try:
                 request = request_cls(
                     message, app=app, hostname=hostname, eventer=eventer, task=view,
