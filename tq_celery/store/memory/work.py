@@ -172,9 +172,19 @@ class Work(Base):
                 token, run, budget=budget, counted=counted, delay=0, reason=reason, worker=worker
             )
             self.index.release(run.tenant)
-        for entry in [entry for entry, holder in ns.mourners.items() if holder == worker]:
-            del ns.mourners[entry]
-        if batch is None or len(held) < batch:
+        kept = [entry for entry, holder in ns.mourners.items() if holder == worker]
+        for entry in kept:
+            self._mourn_again(entry)
+        if batch is None or len(held) + len(kept) < batch:
             ns.leases.pop(worker, None)
             ns.announcements.pop(worker, None)
-        return len(taken)
+        return len(taken) + len(kept)
+
+    def _mourn_again(self, entry: bytes) -> None:
+        """Put an obituary whose worker is gone at the end, for another worker."""
+        ns = self.ns
+        del ns.mourners[entry]
+        for obituaries in ns.obituary.values():
+            if entry in obituaries:
+                again = ns.entry_id()
+                obituaries[again] = obituaries.pop(entry)._replace(entry=again)

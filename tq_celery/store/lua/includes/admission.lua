@@ -26,11 +26,12 @@ end
 
 local function admit_gathered(from, epoch)
   -- without a policy, tasks run in the order in which they came
+  local packed_epoch = struct.pack('>I8', epoch)
   for _, each in ipairs(straight) do
-    deliver(each[1], each[2], each[3], each[4], epoch)
+    deliver(each[1], each[2], each[3], each[4], packed_epoch)
     count(from, each[1], -1)
-    count('dispatched', each[1], 1)
   end
+  write_deliveries()
   for queue, tenants in pairs(gathered) do
     local moved = 0
     for tenant, list in pairs(tenants) do
