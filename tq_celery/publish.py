@@ -93,7 +93,7 @@ class Publisher:
         rules = self._rules(name, options)
         request = current_request()
         parent, outcome = self._parent(request, task_id, options)
-        if rules is None and parent is None:
+        if rules is None and (parent is None or outcome is not Outcome.RETRIED):
             return self._send_plain(
                 request, name, args, kwargs, countdown, eta, task_id, producer, connection, options
             )
@@ -188,18 +188,25 @@ class Publisher:
     ) -> Any:
         """Pass a send on, with the workflow's header if there is a workflow."""
         headers = options.get("headers")
-        header = self._plain_header(request, headers, options)
+        # Backends that do not join chords themselves have the body sent by this task.
+        unlocks = bool(name == "celery.chord_unlock" and args and len(args) > 1)
+        contains = unlocks or any(options.get(each) for each in EMBEDDED)
+        header = self._plain_header(request, headers, options, contains)
         if header:
             options["headers"] = _with_header(headers, header)
             spread(options, header)
-            if name == "celery.chord_unlock" and args and len(args) > 1:
-                args = [args[0], embed(args[1], header), *args[2:]]
+            if unlocks:
+                args = (args[0], embed(args[1], header), *args[2:])
         return self._original(
             name, args, kwargs, countdown, eta, task_id, producer, connection, **options
         )
 
     def _plain_header(
-        self, request: Any, headers: Mapping[str, Any] | None, options: dict[str, Any]
+        self,
+        request: Any,
+        headers: Mapping[str, Any] | None,
+        options: dict[str, Any],
+        contains: bool,
     ) -> dict[str, Any]:
         """Return the header of a task that is not scheduled; empty outside a workflow."""
         header: dict[str, Any] = {}
@@ -207,7 +214,7 @@ class Publisher:
         if isinstance(inherited, Mapping):
             header.update(_without_cost(inherited))
         ambient = ambient_tenant()
-        if ambient is not None and any(options.get(each) for each in EMBEDDED):
+        if ambient is not None and contains:
             header["tenant"] = ambient.decode("utf-8", "surrogateescape")
         if headers and isinstance(headers.get(HEADER), Mapping):
             header.update(headers[HEADER])

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import inspect
 import time
-from functools import cache
 from typing import Any, ClassVar
 
 from celery import Task
-from celery.utils.imports import symbol_by_name
 
 from tq_celery.effective import Effective, resolve, take_call
 from tq_celery.inheritance import HEADER
 from tq_celery.options import OPTION_NAMES, Rules, TaskOptions
 
-__all__ = ["TQTask", "default_base", "scheduled_class"]
+__all__ = ["TQTask", "scheduled_class"]
 
 _MISSING = object()
 
@@ -83,7 +81,6 @@ class TQTask(Task):  # type: ignore[misc]  # Celery's classes carry no types
         return super().apply(args, kwargs, **options)
 
 
-@cache
 def scheduled_class(base: type[Any] | None) -> type[Any]:
     """Return a scheduled form of a task base class: TQTask, or a class that joins the two."""
     if base is None or base is Task:
@@ -91,8 +88,3 @@ def scheduled_class(base: type[Any] | None) -> type[Any]:
     if issubclass(base, TQTask):
         return base
     return type(base.__name__, (TQTask, base), {"abstract": True, "__module__": base.__module__})
-
-
-def default_base(app: Any) -> type[Any]:
-    """Return the scheduled form of the application's own task class."""
-    return scheduled_class(symbol_by_name(app.task_cls))

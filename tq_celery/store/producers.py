@@ -15,7 +15,8 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -26,10 +27,12 @@ from tq_celery.store.client import connect
 from tq_celery.store.contract import Limits, ProducerStore, Receipt, Submission
 from tq_celery.store.producer import RedisProducer
 
-__all__ = ["Producers"]
+__all__ = ["Line", "Producers"]
 
-#: One try may wait for a lost reply, a new connection and a reply: three waits fill the deadline.
-_WAITS = 3
+#: Part of the remaining time that one try may take, so that another on a new connection can follow.
+_SHARE = 0.6
+#: Below this part of the deadline a try gets all that is left.
+_LAST_TRY = 0.25
 #: Seconds before the first repeat, and the longest pause between two.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
@@ -43,6 +46,14 @@ class _OneConnection(redis.Redis):
         """Take a connection from the pool for good; it connects with the first command."""
         self._own: Any = self.connection_pool.make_connection()
         return self
+
+    def be_patient(self, seconds: float) -> None:
+        """Give the next command ``seconds``, connecting included."""
+        own = self._own
+        if own.is_connected:
+            own._sock.settimeout(seconds)
+        else:
+            own.socket_connect_timeout = own.socket_timeout = seconds / 2
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         own = self._own
@@ -58,14 +69,20 @@ class _OneConnection(redis.Redis):
         super().close()
 
 
-class _Closable(ProducerStore, Protocol):
-    client: redis.Redis
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A producer store, how to bound its next call (seconds), and how to close it."""
+
+    store: ProducerStore
+    be_patient: Callable[[float], None] = lambda seconds: None
+    close: Callable[[], None] = lambda: None
 
 
-def _open(settings: Settings) -> _Closable:
-    client = connect(settings.url, timeout=settings.publish_timeout / _WAITS)
+def _open(settings: Settings) -> Line:
+    client = connect(settings.url, timeout=settings.publish_timeout)
     own = _OneConnection(connection_pool=client.connection_pool).attach()
-    return RedisProducer(own, settings.namespace, settings=settings)
+    store = RedisProducer(own, settings.namespace, settings=settings)
+    return Line(store, own.be_patient, own.close)
 
 
 class Producers:
@@ -74,13 +91,11 @@ class Producers:
     Raises StoreUnavailableError when the deadline (``publish_timeout`` of the settings) has passed.
     """
 
-    def __init__(
-        self, settings: Settings, open_producer: Callable[[Settings], Any] = _open
-    ) -> None:
+    def __init__(self, settings: Settings, open_line: Callable[[Settings], Line] = _open) -> None:
         self._settings = settings
-        self._open = open_producer
+        self._open = open_line
         self._pid = os.getpid()
-        self._free: deque[Any] = deque()
+        self._free: deque[Line] = deque()
         #: Milliseconds by which the store's clock is ahead of this machine's, as last seen.
         self.clock_offset = 0
 
@@ -100,37 +115,31 @@ class Producers:
         """Close the free connections; the next submission opens a new one."""
         self._of_this_process()
         while self._free:
-            self._free.pop().client.close()
+            self._free.pop().close()
 
     def _of_this_process(self) -> None:
         if self._pid != os.getpid():
             self._free, self._pid = deque(), os.getpid()
 
-    def _run(self, step: Callable[[Any], Reply], once: bool) -> Reply:
-        if self._pid != os.getpid():
-            self._of_this_process()
+    def _run(self, step: Callable[[ProducerStore], Reply], once: bool) -> Reply:
+        self._of_this_process()
         free = self._free
-        started, pause = 0.0, _FIRST_PAUSE
+        total = self._settings.publish_timeout
+        give_up, pause = time.monotonic() + total, _FIRST_PAUSE
         while True:
             try:
-                store = free.pop()
+                line = free.pop()
             except IndexError:
-                store = self._open(self._settings)
-            if not started:
-                started = time.monotonic()
+                line = self._open(self._settings)
+            left = give_up - time.monotonic()
+            line.be_patient(left * _SHARE if left > total * _LAST_TRY else left)
             try:
-                reply = step(store)
+                return step(line.store)
             except StoreUnavailableError:
-                free.append(store)  # its connection is closed and opens again when it is needed
-                # The next try may take two waits: a new connection, and its reply.
-                left = self._settings.publish_timeout * (1 - 2 / _WAITS)
-                if once or time.monotonic() - started + pause > left:
+                if once or time.monotonic() + 2 * pause > give_up:
                     raise
-            except BaseException:
-                free.append(store)
-                raise
-            else:
-                free.append(store)
-                return reply
+            finally:
+                # After a failure its connection is closed, and opens again when it is needed.
+                free.append(line)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
