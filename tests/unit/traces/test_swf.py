@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import itertools
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,15 @@ def test_any_text_yields_well_formed_jobs_or_a_trace_error(
     assert not jobs or jobs[0].submit == 0.0
     assert all(a.submit <= b.submit for a, b in itertools.pairwise(jobs))
     assert all(job.duration >= 0 for job in jobs)
+
+
+def test_reading_takes_the_same_memory_for_a_hundred_times_the_jobs(tmp_path: Path) -> None:
+    peaks = []
+    for jobs in (500, 50_000):
+        path = tmp_path / f"{jobs}.swf.gz"
+        path.write_bytes(gzip.compress("\n".join(swf_line(i, 1) for i in range(jobs)).encode()))
+        tracemalloc.start()
+        assert sum(1 for _ in read_swf(path)) == jobs
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 200_000
