@@ -1,0 +1,365 @@
+"""Two stores under one set of tools: seed exact state, let time pass, look at everything.
+
+A :class:`View` is what a namespace holds, without the times and entry ids in which two runs of the
+same steps differ. ``MemoryLab`` reads it off Python structures, ``RedisLab`` off the keys.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import redis
+
+from tq_celery.settings import Settings
+from tq_celery.store.contract import Token
+from tq_celery.store.keys import Keys
+from tq_celery.store.memory_store import MemoryStore
+from tq_celery.store.record import DELIVERY, TaskKey, unpack_delayed, unpack_record
+from tq_celery.store.redis_store import RedisStore
+
+__all__ = ["Lab", "MemoryLab", "RedisLab", "View", "differences"]
+
+Waiting = tuple[bytes, float, int, int]
+
+
+@dataclass
+class View:
+    """A namespace at one moment; equal for two stores that were taken through the same steps."""
+
+    counters: dict[str, int] = field(default_factory=dict)
+    live: dict[bytes, int] = field(default_factory=dict)
+    running: dict[bytes, int] = field(default_factory=dict)
+    payload: set[bytes] = field(default_factory=set)
+    ingress: list[tuple[str, bytes, bytes]] = field(default_factory=list)
+    delayed: list[tuple[str, bytes, bytes, int, int]] = field(default_factory=list)
+    #: (queue, tenant) -> (key, rank, attempts, paid) in order
+    pending: dict[tuple[str, bytes], list[Waiting]] = field(default_factory=dict)
+    heads: dict[str, list[tuple[bytes, float]]] = field(default_factory=dict)
+    gated: dict[str, set[bytes]] = field(default_factory=dict)
+    unranked: dict[tuple[str, bytes], set[bytes]] = field(default_factory=dict)
+    virtual: dict[str, float] = field(default_factory=dict)
+    starts: dict[str, dict[bytes, float]] = field(default_factory=dict)
+    #: queue -> (key, attempts, epoch) in order
+    exec: dict[str, list[tuple[bytes, int, int]]] = field(default_factory=dict)
+    superseded: dict[str, int] = field(default_factory=dict)
+    obituary: dict[str, list[tuple[bytes, str]]] = field(default_factory=dict)
+    done: set[bytes] = field(default_factory=set)
+    #: (key, queue, tenant, outcome, attempts, worker, epoch) in order
+    results: list[tuple[Any, ...]] = field(default_factory=list)
+    #: (key, reason) in order; the key is empty for an unreadable entry
+    dead: list[tuple[bytes, str]] = field(default_factory=list)
+    fence: int = 0
+
+    def scan(self) -> dict[str, int]:
+        """Count live tasks by state and queue from the structures themselves."""
+        found: Counter[str] = Counter()
+        for queue, _, _ in self.ingress:
+            found[f"submitted:{queue}"] += 1
+        for queue, *_ in self.delayed:
+            found[f"delayed:{queue}"] += 1
+        for (queue, _), tasks in self.pending.items():
+            found[f"pending:{queue}"] += len(tasks)
+        for (queue, _), keys in self.unranked.items():
+            found[f"pending:{queue}"] += len(keys)
+        for queue, entries in self.exec.items():
+            found[f"dispatched:{queue}"] += len(entries)
+        for _, queue, _, outcome, *_ in self.results:
+            found[f"{outcome}:{queue}"] += 1
+        for queue in {name.partition(":")[2] for name in found} | self._accepting():
+            of_queue = sum(n for name, n in found.items() if name.partition(":")[2] == queue)
+            found[f"accepted:{queue}"] = of_queue
+        return {name: n for name, n in found.items() if n}
+
+    def scan_tenants(self) -> tuple[dict[bytes, int], dict[bytes, int]]:
+        """Count live tasks by tenant, and separately those outside exec."""
+        waiting: Counter[bytes] = Counter(tenant for _, tenant, _ in self.ingress)
+        waiting.update(tenant for _, tenant, *_ in self.delayed)
+        for (_, tenant), tasks in self.pending.items():
+            waiting[tenant] += len(tasks)
+        for (_, tenant), keys in self.unranked.items():
+            waiting[tenant] += len(keys)
+        return dict(waiting), {t: n for t, n in self.running.items() if n}
+
+    def _accepting(self) -> set[str]:
+        return {n.partition(":")[2] for n in self.counters if n.startswith("accepted:")}
+
+    def assert_conserved(self) -> None:
+        """Compare the counters with a full scan: nothing vanished, nothing appeared."""
+        counted = {n: c for n, c in self.counters.items() if not n.startswith("unreadable:")}
+        assert counted == self.scan()
+        waiting, running = self.scan_tenants()
+        total = Counter(waiting) + Counter(running)
+        assert dict(total) == self.live
+        entries = sum(len(each) for each in self.exec.values())
+        assert sum(running.values()) == entries
+
+
+def differences(one: View, other: View) -> dict[str, tuple[Any, Any]]:
+    """Return the fields in which two views differ."""
+    return {
+        name: (mine, theirs)
+        for name, mine in vars(one).items()
+        if mine != (theirs := getattr(other, name))
+    }
+
+
+class Lab(Protocol):
+    """A store and the hands of an experimenter."""
+
+    store: Any
+
+    def view(self) -> View:
+        """Return everything."""
+
+    def tokens(self, queue: str) -> list[Token]:
+        """Return the tokens of the queue's deliveries in order of dispatch."""
+
+    def names(self, queue: str) -> list[str]:
+        """Return the ids of the queue's deliveries in order of dispatch."""
+
+    def lapse(self, worker: str) -> None:
+        """Let the worker's lease have run out."""
+
+    def end_lease(self) -> None:
+        """Let the leader's lease have run out."""
+
+    def ripen(self) -> None:
+        """Let every delayed task be due, in the order in which they were due."""
+
+    def spoil_ingress(self, fields: dict[bytes, bytes]) -> None:
+        """Append an entry that is not ours to ingress."""
+
+
+def _nonzero(counts: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+    return {name: count for name, count in counts if count}
+
+
+class MemoryLab:
+    """The in-process store."""
+
+    kind = "memory"
+
+    def __init__(self, **seed: Any) -> None:
+        self.store = MemoryStore("lab")
+        self.store.seed(Settings(**seed))
+
+    def view(self) -> View:
+        ns = self.store.ns
+        waiting = {
+            where: [_waiting(record, rank) for record, rank in tasks]
+            for where, tasks in ns.pending.items()
+            if tasks
+        }
+        return View(
+            counters=_nonzero((f"{w}:{q}", n) for (w, q), n in ns.counters.items()),
+            live=_nonzero(ns.live_of.items()),
+            running=_nonzero(ns.running_of.items()),
+            payload=set(ns.payload),
+            ingress=[(e.queue, e.tenant, e.record[48:]) for e in ns.ingress.values()],
+            delayed=sorted(_delayed(member) for member, _ in ns.delayed),
+            pending=waiting,
+            heads={
+                q: [(tenant, float(key[0])) for tenant, key in heads]
+                for q, heads in ns.heads.items()
+                if heads
+            },
+            gated={q: set(tenants) for q, tenants in ns.gated.items() if tenants},
+            unranked={w: {r[48:] for r, _ in tasks} for w, tasks in ns.outdated.items() if tasks},
+            virtual={g: v for g, v in ns.virtual.items() if v},
+            starts={g: dict(starts) for g, starts in ns.starts.items() if starts},
+            exec={
+                q: [(e.key, e.attempts, e.epoch) for e in entries.values()]
+                for q, entries in ns.exec.items()
+                if entries
+            },
+            superseded={q: len(marks) for q, marks in ns.superseded.items() if marks},
+            obituary={
+                q: [(o.key, o.reason) for o in each.values()]
+                for q, each in ns.obituary.items()
+                if each
+            },
+            done=set(ns.done.new) | set(ns.done.old),
+            results=[
+                (
+                    r.key,
+                    r.queue,
+                    r.tenant,
+                    r.settlement.outcome.value,
+                    unpack_record(r.record).attempts,
+                    r.worker,
+                    r.settlement.token.epoch,
+                )
+                for r in ns.results
+            ],
+            dead=[(letter.record[48:], letter.reason) for letter in ns.dead.values()],
+            fence=ns.fence,
+        )
+
+    def tokens(self, queue: str) -> list[Token]:
+        return [Token(queue, e, d.epoch) for e, d in self.store.ns.exec[queue].items()]
+
+    def names(self, queue: str) -> list[str]:
+        return [TaskKey.decode(each.key).id for each in self.store.ns.exec[queue].values()]
+
+    def lapse(self, worker: str) -> None:
+        if worker in self.store.ns.leases:
+            self.store.ns.leases[worker] = 0
+
+    def end_lease(self) -> None:
+        self.store.ns.leader = None
+
+    def ripen(self) -> None:
+        for member, due in list(self.store.ns.delayed):
+            self.store.ns.delayed.add(member, min(due, 1))
+
+    def spoil_ingress(self, fields: dict[bytes, bytes]) -> None:
+        from tq_celery.store.memory.state import IngressEntry
+
+        ns = self.store.ns
+        ns.ingress[ns.entry_id()] = IngressEntry("", b"", b"", fields)
+
+
+class RedisLab:
+    """The store on a server; views are read with a second client, key by key."""
+
+    kind = "server"
+
+    def __init__(self, store: RedisStore, client: redis.Redis, **seed: Any) -> None:
+        self.store, self.client, self.keys = store, client, store.keys
+        settings = Settings(namespace=store.keys.namespace, **seed)
+        store.seed(settings)
+
+    def _words(self, word: str) -> dict[str, bytes]:
+        """Return the queues (or groups) that have a key of this word, with the keys."""
+        start = self.keys.of_queue(word, "").encode()
+        found = self.client.scan_iter(match=_glob(start) + b"*", count=1000)
+        return {key[len(start) :].decode(): key for key in found}
+
+    def _tenants(self, word: str) -> dict[tuple[str, bytes], list[tuple[bytes, float]]]:
+        start = self.keys.of_queue(word, "").encode()
+        found = {}
+        for key in self.client.scan_iter(match=_glob(start) + b"*", count=1000):
+            length, _, rest = key[len(start) :].partition(b":")
+            size = int(length)
+            where = (rest[:size].decode(), rest[size + 1 :])
+            found[where] = self.client.zrange(key, 0, -1, withscores=True)
+        return found
+
+    def _hash(self, word: str) -> dict[bytes, bytes]:
+        return self.client.hgetall(self.keys.name(word))
+
+    def _stream(self, key: bytes | str) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        return self.client.xrange(key)
+
+    def view(self) -> View:
+        view, prefix = View(), self.keys
+        view.counters = _nonzero((k.decode(), int(v)) for k, v in self._hash("counters").items())
+        view.live = _nonzero((k, int(v)) for k, v in self._hash("live").items())
+        view.running = _nonzero((k, int(v)) for k, v in self._hash("running").items())
+        view.payload = set(self._hash("payload"))
+        for _, fields in self._stream(prefix.name("ingress")):
+            if b"d" in fields:
+                queue, tenant, record = unpack_delayed(fields[b"d"])
+                view.ingress.append((queue, tenant, record[48:]))
+            else:
+                view.ingress.append(("", b"", b""))
+        members = self.client.zrange(prefix.name("delayed"), 0, -1)
+        view.delayed = sorted(_delayed(member) for member in members)
+        for where, tasks in self._tenants("pending").items():
+            view.pending[where] = [_waiting(record, rank) for record, rank in tasks]
+        for where, tasks in self._tenants("outdated").items():
+            view.unranked[where] = {record[48:] for record, _ in tasks}
+        for queue, key in self._words("gated").items():
+            view.gated[queue] = self.client.smembers(key)
+        for queue, key in self._words("heads").items():
+            heads = self.client.zrange(key, 0, -1, withscores=True)
+            # A tenant that reached its cap is found out, and gated, when its turn comes.
+            gated = view.gated.get(queue, set())
+            seen = [(member[12:], score) for member, score in heads if member[12:] not in gated]
+            if seen:
+                view.heads[queue] = seen
+        view.virtual = {k.decode(): float(v) for k, v in self._hash("virtual").items() if float(v)}
+        for group, key in self._words("starts").items():
+            view.starts[group] = {t: float(v) for t, v in self.client.hgetall(key).items()}
+        for queue, key in self._words("exec").items():
+            entries = []
+            for _, fields in self._stream(key):
+                epoch, attempts = DELIVERY.unpack_from(fields[b"d"])
+                entries.append((fields[b"d"][DELIVERY.size :], attempts, epoch))
+            if entries:
+                view.exec[queue] = entries
+            assert self.client.hlen(prefix.of_queue("running", queue)) == len(entries)
+        for queue, key in self._words("superseded").items():
+            view.superseded[queue] = self.client.hlen(key)
+        for queue, key in self._words("obituary").items():
+            each = [(f[b"k"], f[b"r"].decode()) for _, f in self._stream(key)]
+            if each:
+                view.obituary[queue] = each
+        view.done = set(self._hash("done:new")) | set(self._hash("done:old"))
+        view.results = [_result(fields) for _, fields in self._stream(prefix.name("results"))]
+        view.dead = [
+            (fields.get(b"key", b""), fields[b"reason"].decode())
+            for _, fields in self._stream(prefix.name("dead"))
+        ]
+        view.fence = int(self.client.get(prefix.name("fence")) or 0)
+        return view
+
+    def tokens(self, queue: str) -> list[Token]:
+        entries = self._stream(self.keys.of_queue("exec", queue))
+        return [Token(queue, e, DELIVERY.unpack_from(f[b"d"])[0]) for e, f in entries]
+
+    def names(self, queue: str) -> list[str]:
+        entries = self._stream(self.keys.of_queue("exec", queue))
+        return [TaskKey.decode(f[b"d"][DELIVERY.size :]).id for _, f in entries]
+
+    def lapse(self, worker: str) -> None:
+        self.client.zadd(self.keys.name("workers"), {worker: 1}, xx=True)
+
+    def end_lease(self) -> None:
+        self.client.delete(self.keys.name("leader"))
+
+    def ripen(self) -> None:
+        key = self.keys.name("delayed")
+        for member, _ in self.client.zrange(key, 0, -1, withscores=True):
+            self.client.zadd(key, {member: 1}, xx=True)
+
+    def spoil_ingress(self, fields: dict[bytes, bytes]) -> None:
+        self.client.xadd(self.keys.name("ingress"), fields)
+
+
+def wipe(client: redis.Redis, keys: Keys) -> None:
+    """Delete a namespace."""
+    found = list(client.scan_iter(match=_glob(keys.prefix.encode()) + b"*", count=1000))
+    if found:
+        client.delete(*found)
+
+
+def _glob(raw: bytes) -> bytes:
+    return raw.replace(b"[", b"\\[")
+
+
+def _waiting(record: bytes, rank: float) -> Waiting:
+    task = unpack_record(record)
+    return task.key, float(rank), task.attempts, task.paid
+
+
+def _delayed(member: bytes) -> tuple[str, bytes, bytes, int, int]:
+    queue, tenant, record = unpack_delayed(member)
+    task = unpack_record(record)
+    return queue, tenant, task.key, task.attempts, task.paid
+
+
+def _result(f: dict[bytes, bytes]) -> tuple[Any, ...]:
+    key = b".".join((f[b"nesting"], f[b"retries"], f[b"generation"], f[b"id"]))
+    return (
+        key,
+        f[b"queue"].decode(),
+        f[b"tenant"],
+        f[b"outcome"].decode(),
+        int(f[b"attempts"]),
+        f[b"worker"].decode(),
+        int(f[b"epoch"]),
+    )

@@ -1,0 +1,385 @@
+"""Both stores through the same random life of a namespace, compared after every step.
+
+The in-process store says in plain Python what each script must do; a server that ends in another
+state, answers differently, or whose counters differ from a full scan of its keys, is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.store.contract.lab import Lab, MemoryLab, RedisLab, differences, wipe
+from tests.store.contract.steps import (
+    NO_LIMITS,
+    admit_all,
+    announce,
+    complete,
+    promote_all,
+    rerank_all,
+    task,
+)
+from tq_celery.errors import DuplicateTaskError, FencedError
+from tq_celery.settings import Settings
+from tq_celery.states import Outcome
+from tq_celery.store.contract import Return, Token
+from tq_celery.store.record import TaskKey
+from tq_celery.store.redis_store import RedisStore
+
+QUEUES = ("a", "b", "c")
+TENANTS = (b"x", b"y", b":z{}\x00")
+WORKERS = ("w1", "w2")
+BUDGET = 2
+
+queues = st.sampled_from(QUEUES)
+some_queues = st.lists(queues, min_size=1, max_size=3, unique=True)
+tenants = st.sampled_from(TENANTS)
+workers = st.sampled_from(WORKERS)
+numbers = st.integers(0, 1000)
+
+
+class Life(RuleBasedStateMachine):
+    """Everything that producers, leaders, workers and operators may do, in any order."""
+
+    def __init__(self, server: Any) -> None:
+        super().__init__()
+        store = RedisStore.open(Settings(url=server.url, namespace="life"))
+        self.client = server.client()
+        wipe(self.client, store.keys)
+        self.memory = MemoryLab(policy="fifo")
+        self.redis = RedisLab(store, self.client, policy="fifo")
+        self.labs: tuple[Lab, ...] = (self.memory, self.redis)
+        self.names = 0
+        self.arrivals = 0
+        self.old: list[tuple[Token, Token]] = []
+
+    def teardown(self) -> None:
+        wipe(self.client, self.redis.keys)
+        self.client.close()
+        self.redis.store.close()
+
+    def both(self, act: Any) -> Any:
+        """Do the same to both stores; their answers must be equal."""
+        mine, theirs = (_answer(act, lab) for lab in self.labs)
+        assert mine == theirs
+        return mine
+
+    def each(self, act: Any) -> tuple[Any, Any]:
+        """Do the same to both stores; the answers differ in ids."""
+        return act(self.memory), act(self.redis)
+
+    @property
+    def epoch(self) -> int:
+        return max(self.memory.store.ns.fence, 1)
+
+    @initialize(policy=st.sampled_from(["fifo", "priority", "edf", "wfq", "none"]))
+    def begin(self, policy: str) -> None:
+        self.both(lambda lab: lab.store.set_policy(policy))
+        self.both(lambda lab: lab.store.elect("s1", 60_000).epoch)
+
+    # -- producers -----------------------------------------------------------------------------
+
+    @rule(
+        queue=queues,
+        tenant=tenants,
+        cost=st.sampled_from([0.1, 1.0, 3.0, 1e-6, 1e9]),
+        priority=st.sampled_from([0, 5, 255]),
+        deadline=st.sampled_from([None, 5, 77, 2**53 - 1]),
+        delay=st.sampled_from([None, None, None, 60_000]),
+        count=st.integers(1, 4),
+    )
+    def submit(
+        self,
+        queue: str,
+        tenant: bytes,
+        cost: float,
+        priority: int,
+        deadline: int | None,
+        delay: int | None,
+        count: int,
+    ) -> None:
+        for _ in range(count):
+            self.names += 1
+            made = task(
+                f"n{self.names}",
+                tenant,
+                queue,
+                cost=cost,
+                priority=priority,
+                deadline=deadline,
+                delay=delay,
+            )
+            self.both(lambda lab, made=made: lab.store.submit(made, NO_LIMITS).status)
+
+    @rule(number=numbers, other=st.booleans())
+    def submit_again(self, number: int, other: bool) -> None:
+        """A blind retry, or another message under the same key."""
+        name = f"n{number % (self.names + 1)}"
+        made = task(name, digest=b"another message." if other else task(name).digest)
+        if any(
+            made.key.encode() in known
+            for known in (self.memory.store.ns.payload, self.memory.view().done)
+        ):
+            self.both(lambda lab: lab.store.submit(made, NO_LIMITS).status)
+
+    @precondition(lambda self: any(self.memory.store.ns.running.values()))
+    @rule(number=numbers, outcome=st.sampled_from([Outcome.RETRIED, Outcome.REPLACED]))
+    def submit_retry(self, number: int, outcome: Outcome) -> None:
+        """A retry of a task that runs, or of one that ran."""
+        pair = self._pick(number, stale=True)
+        if pair is None:
+            return
+        run = self.memory.store.ns.running[pair[0].queue].get(pair[0].entry)
+        raw = run.record[48:] if run else b"0.7.0.gone"
+        key = TaskKey.decode(raw)
+        child = key._replace(retries=key.retries + 1)
+        for lab, token in zip(self.labs, pair, strict=True):
+            made = task("child", b"x", pair[0].queue, key=child, parent=token, supersedes=outcome)
+            status = lab.store.submit(made, NO_LIMITS).status
+            assert status in ("accepted", "repeat", "stale")
+
+    # -- the leader ----------------------------------------------------------------------------
+
+    @rule(count=st.integers(2, 6), tenant=tenants, queue=queues, cost=st.sampled_from([1.0, 7.0]))
+    def flood(self, count: int, tenant: bytes, queue: str, cost: float) -> None:
+        self.submit(queue, tenant, cost, 5, None, None, count)
+        self.admit(2)
+
+    @rule(ties=st.integers(1, 3))
+    def admit(self, ties: int) -> None:
+        start = self.arrivals
+        self.arrivals += len(self.memory.store.ns.ingress)
+        given = [(1_000 + i // ties, i) for i in range(start, self.arrivals)]
+        self.both(lambda lab: admit_all(lab.store, self.epoch, given))
+
+    @rule()
+    def promote(self) -> None:
+        self.each(lambda lab: lab.ripen())
+        self.both(lambda lab: promote_all(lab.store, self.epoch))
+
+    @rule(asked=some_queues, capacity=st.integers(0, 8), batch=st.integers(1, 5))
+    def dispatch(self, asked: list[str], capacity: int, batch: int) -> None:
+        group = self.memory.store.index.group(asked[0])
+        asked = [queue for queue in asked if self.memory.store.index.group(queue) == group]
+        self.both(lambda lab: _dispatched(lab.store.dispatch(self.epoch, asked, capacity, batch)))
+
+    @rule(number=st.integers(0, 3))
+    def new_leader(self, number: int) -> None:
+        self.each(lambda lab: lab.end_lease())
+        epoch = self.both(lambda lab: lab.store.elect(f"s{number}", 60_000).epoch)
+        self.both(lambda lab: lab.store.dispatch(epoch, ["a"], 0, 1).count)
+
+    @rule(back=st.integers(1, 3))
+    def deposed_leader(self, back: int) -> None:
+        """Whatever a superseded leader tries is refused and changes nothing."""
+        old = self.epoch - back
+        if old < 1:
+            return
+        before = self.redis.view()
+        self.both(lambda lab: lab.store.admit(old, 1, []))
+        self.both(lambda lab: lab.store.promote(old, 1, []))
+        self.both(lambda lab: lab.store.dispatch(old, QUEUES, 100, 10))
+        self.both(lambda lab: lab.store.rerank(old, 1, "a", b"x", []))
+        self.both(lambda lab: lab.store.regroup(old, {"a": "b"}))
+        assert differences(before, self.redis.view()) == {}
+
+    @rule(groups=st.fixed_dictionaries({queue: st.sampled_from(QUEUES) for queue in QUEUES}))
+    def regroup(self, groups: dict[str, str]) -> None:
+        self.both(lambda lab: lab.store.regroup(self.epoch, groups))
+        self.each(lambda lab: rerank_all(lab.store, self.epoch))
+
+    # -- workers -------------------------------------------------------------------------------
+
+    @rule(worker=workers, rooms=st.dictionaries(queues, st.integers(1, 3), min_size=1))
+    def read(self, worker: str, rooms: dict[str, int]) -> None:
+        rooms = {queue: rooms[queue] for queue in sorted(rooms)}
+        self.each(lambda lab: lab.store.renew(announce(worker, *QUEUES), 600_000))
+        self.both(
+            lambda lab: [
+                (d.key, d.attempts, d.payload, d.digest, d.token.epoch, d.token.queue)
+                for d in lab.store.read(worker, rooms, 0)
+            ]
+        )
+
+    def rank_returned(self) -> None:
+        """Work that was dispatched under an earlier policy has to be ranked anew."""
+        self.both(lambda lab: bool(rerank_all(lab.store, self.epoch)))
+
+    def _pick(self, number: int, stale: bool = False) -> tuple[Token, Token] | None:
+        """Return the tokens of a delivery in both stores, perhaps of one that has ended."""
+        pairs = [
+            pair
+            for queue in QUEUES
+            for pair in zip(*(lab.tokens(queue) for lab in self.labs), strict=True)
+        ]
+        self.old = [*self.old, *pairs][-50:]
+        if stale:
+            pairs = pairs + self.old
+        return pairs[number % len(pairs)] if pairs else None
+
+    @precondition(lambda self: any(self.memory.store.ns.running.values()))
+    @rule(
+        numbers=st.lists(numbers, min_size=1, max_size=5),
+        outcome=st.sampled_from([Outcome.COMPLETED, Outcome.FAILED, Outcome.RETRIED]),
+        twice=st.booleans(),
+    )
+    def complete(self, numbers: list[int], outcome: Outcome, twice: bool) -> None:
+        pairs = [pair for number in numbers if (pair := self._pick(number, stale=True))]
+        for _ in range(1 + twice):
+            answers = [
+                lab.store.complete("w1", [complete(pair[i], outcome) for pair in pairs])
+                for i, lab in enumerate(self.labs)
+            ]
+            assert answers[0] == answers[1]
+
+    @precondition(lambda self: any(self.memory.store.ns.running.values()))
+    @rule(number=numbers, counted=st.booleans(), delay=st.sampled_from([0, 0, 500_000]))
+    def give_back(self, number: int, counted: bool, delay: int) -> None:
+        pair = self._pick(number, stale=True)
+        if pair is not None:
+            answers = [
+                lab.store.give_back([Return(token, counted, delay)], BUDGET)
+                for lab, token in zip(self.labs, pair, strict=True)
+            ]
+            assert answers[0] == answers[1]
+            self.rank_returned()
+
+    @precondition(lambda self: any(self.memory.store.ns.running.values()))
+    @rule(number=numbers)
+    def bury(self, number: int) -> None:
+        pair = self._pick(number, stale=True)
+        if pair is not None:
+            answers = [
+                lab.store.bury("w1", token, "a reason")
+                for lab, token in zip(self.labs, pair, strict=True)
+            ]
+            assert answers[0] == answers[1]
+
+    @precondition(lambda self: any(self.memory.store.ns.running.values()))
+    @rule(worker=workers, counted=st.booleans())
+    def lose(self, worker: str, counted: bool) -> None:
+        self.each(lambda lab: lab.lapse(worker))
+        self.both(lambda lab: lab.store.reclaim(worker, BUDGET, counted, 500))
+        self.rank_returned()
+
+    @precondition(lambda self: any(self.memory.store.ns.running.values()))
+    @rule(worker=workers)
+    def withdraw(self, worker: str) -> None:
+        self.both(lambda lab: lab.store.withdraw(worker))
+        self.rank_returned()
+
+    @precondition(lambda self: any(self.memory.store.ns.running.values()))
+    @rule(queue=queues)
+    def orphans(self, queue: str) -> None:
+        self.both(lambda lab: lab.store.reclaim_orphans(queue, -1_000, 500))
+        self.rank_returned()
+
+    @precondition(lambda self: any(self.memory.store.ns.obituary.values()))
+    @rule(worker=workers, write=st.booleans())
+    def mourn(self, worker: str, write: bool) -> None:
+        found = self.each(lambda lab: lab.store.read_obituaries(worker, QUEUES))
+        assert [o.key for o in found[0]] == [o.key for o in found[1]]
+        if write:
+            for lab, obituaries in zip(self.labs, found, strict=True):
+                lab.store.close_obituaries(obituaries)
+        else:
+            # a worker that is lost with them: the next one gets them
+            self.each(lambda lab: lab.lapse(worker))
+            self.both(lambda lab: lab.store.reclaim(worker, BUDGET, False, 500))
+            self.rank_returned()
+
+    # -- operators -----------------------------------------------------------------------------
+
+    @rule(tenant=tenants, weight=st.sampled_from([0.01, 1.0, 3.0, 100.0]))
+    def weigh(self, tenant: bytes, weight: float) -> None:
+        self.each(lambda lab: lab.store.set_weight(tenant, weight))
+
+    @rule(tenant=tenants, cap=st.sampled_from([None, 1, 2]))
+    def cap(self, tenant: bytes, cap: int | None) -> None:
+        self.each(lambda lab: lab.store.set_cap(tenant, cap))
+
+    @rule(tenant=tenants, pause=st.booleans())
+    def pause_tenant(self, tenant: bytes, pause: bool) -> None:
+        self.both(
+            lambda lab: (lab.store.pause_tenant if pause else lab.store.resume_tenant)(tenant)
+        )
+
+    @rule(queue=queues, pause=st.booleans())
+    def pause_queue(self, queue: str, pause: bool) -> None:
+        self.both(lambda lab: (lab.store.pause_queue if pause else lab.store.resume_queue)(queue))
+
+    @rule(
+        policy=st.sampled_from(["fifo", "priority", "edf", "wfq"]),
+        within=st.sampled_from(["arrival", "priority", "deadline"]),
+    )
+    def switch(self, policy: str, within: str) -> None:
+        self.both(lambda lab: lab.store.set_policy(policy, within))
+        self.each(lambda lab: rerank_all(lab.store, self.epoch))
+
+    @precondition(lambda self: self.memory.store.ns.dead)
+    @rule(number=numbers)
+    def requeue(self, number: int) -> None:
+        mine = list(self.memory.store.ns.dead)
+        theirs = [entry for entry, _ in self.client.xrange(self.redis.keys.name("dead"))]
+        index = number % len(mine)
+        answers = (self.memory.store.requeue(mine[index]), self.redis.store.requeue(theirs[index]))
+        assert answers[0] == answers[1]
+
+    # -- what always holds ---------------------------------------------------------------------
+
+    @invariant()
+    def same(self) -> None:
+        mine, theirs = self.memory.view(), self.redis.view()
+        assert differences(mine, theirs) == {}
+        theirs.assert_conserved()
+
+
+def _answer(act: Any, lab: Lab) -> Any:
+    """Return what a step answers; a refusal by its type."""
+    try:
+        return act(lab)
+    except (FencedError, DuplicateTaskError) as refusal:
+        return type(refusal)
+
+
+def _dispatched(reply: Any) -> Any:
+    return reply.count, reply.counts
+
+
+@pytest.mark.slow
+def test_long_life(any_server: Any) -> None:
+    """Four hundred lives of fifty steps."""
+    run_state_machine_as_test(
+        lambda: Life(any_server),
+        settings=settings(
+            max_examples=400,
+            stateful_step_count=50,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_life(any_server: Any) -> None:
+    """Forty lives of thirty steps."""
+    run_state_machine_as_test(
+        lambda: Life(any_server),
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=30,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
