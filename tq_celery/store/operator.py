@@ -10,6 +10,7 @@ from tq_celery.errors import SchemaError, StoreError
 from tq_celery.policies.registry import make_policy
 from tq_celery.settings import Settings
 from tq_celery.store.base import RedisPart
+from tq_celery.store.contract import MAX_BATCH
 from tq_celery.store.leader import _texts
 
 __all__ = ["SCHEMA", "RedisOperator"]
@@ -59,11 +60,16 @@ class RedisOperator(RedisPart):
 
     def pause_queue(self, queue: str) -> bool:
         """Dispatch nothing of a queue; False when it was paused already."""
-        return bool(self._call("pause_queue", queue, 1))
+        return bool(self._call("pause_queue", queue, 1, MAX_BATCH))
 
     def resume_queue(self, queue: str) -> bool:
-        """Dispatch a paused queue again; False when it was not paused."""
-        return bool(self._call("pause_queue", queue, 0))
+        """Dispatch a paused queue again; False when it was not paused.
+
+        Under a fair policy its tenants first start again at V, a batch in one call.
+        """
+        while (changed := int(self._call("pause_queue", queue, 0, MAX_BATCH))) < 0:
+            pass
+        return bool(changed)
 
     def set_policy(self, name: str, order_within: str = "arrival") -> int:
         """Switch the policy of a running namespace; returns the new generation of ranks.

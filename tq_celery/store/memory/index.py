@@ -108,6 +108,19 @@ class Index:
         self.ns.gated[queue].add(tenant)
         self.ns.starts[self.group(queue)].pop(tenant, None)
 
+    def forgive(self, queue: str) -> None:
+        """Let tenants of a queue that was paused start at V, where their finish is before it."""
+        if not self.fair:
+            return
+        group, ns = self.group(queue), self.ns
+        now = ns.virtual[group]
+        late = [tenant for tenant, (score, _) in ns.heads[queue] if score < now]
+        for tenant in late:
+            for peer in self.peers(queue):
+                if tenant in ns.heads[peer]:
+                    ns.starts[group][tenant] = now
+                    self.place(peer, tenant)
+
     def release(self, tenant: bytes) -> bool:
         """Let a gated tenant compete again, at V, on every queue where it waits."""
         released = False

@@ -95,6 +95,8 @@ class Operate(Base):
     def resume_queue(self, queue: str) -> bool:
         """Dispatch from the queue again; False when it was not paused."""
         changed = queue in self.ns.paused_queues
+        if changed:
+            self.index.forgive(queue)
         self.ns.paused_queues.discard(queue)
         self.ns.wake("config")
         return changed
