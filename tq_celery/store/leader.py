@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import redis
@@ -21,7 +22,7 @@ from tq_celery.store.contract import (
     StaleTenant,
     WorkerAnnouncement,
 )
-from tq_celery.store.record import RECORD, arrive_due, unpack_delayed
+from tq_celery.store.record import DELAYED, RECORD, arrive_due, unpack_delayed
 
 __all__ = ["RedisLeader", "parse_announcement"]
 
@@ -44,16 +45,30 @@ def parse_announcement(worker: str, raw: bytes | None, expires: int) -> WorkerAn
         return WorkerAnnouncement(worker, (), 0, 0, expires=expires)
 
 
-def _arrival(entry: bytes, fields: Mapping[bytes, bytes]) -> Arrival:
-    """Return an ingress entry; an unreadable one carries its raw fields and the reason."""
-    try:
-        queue, tenant, record = unpack_delayed(fields[b"d"])
-        if len(record) <= RECORD.size or not queue:
-            raise ValueError("record is too short")
-        return Arrival(entry, queue, tenant, record)
-    except (KeyError, ValueError, struct.error) as error:
-        reason = f"unreadable ingress entry: {type(error).__name__}: {error}"
-        return Arrival(entry, "", b"", b"", fields, reason)
+def _arrivals(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[Arrival]:
+    """Return ingress entries; an unreadable one carries its raw fields and the reason.
+
+    This runs once per task in the leader, beside the server's own work: it has to be short.
+    """
+    found: list[Arrival] = []
+    unpack, start, shortest = DELAYED.unpack_from, DELAYED.size, RECORD.size
+    for entry, fields in entries:
+        try:
+            name, member = fields
+            if name != b"d":
+                raise KeyError("d")
+            _, queue_length, tenant_length = unpack(member)
+            middle = start + queue_length
+            end = middle + tenant_length
+            queue, record = member[start:middle].decode(), member[end:]
+            if len(record) <= shortest or not queue:
+                raise ValueError("record is too short")
+            found.append(Arrival(entry, queue, member[middle:end], record))
+        except (KeyError, ValueError, struct.error) as error:
+            raw = dict(zip(fields[::2], fields[1::2], strict=False))
+            reason = f"unreadable ingress entry: {type(error).__name__}: {error}"
+            found.append(Arrival(entry, "", b"", b"", raw, reason))
+    return found
 
 
 class RedisLeader(RedisPart):
@@ -78,16 +93,23 @@ class RedisLeader(RedisPart):
 
     # -- ingress -------------------------------------------------------------------------------
 
+    @cached_property
+    def _raw(self) -> redis.Redis:
+        """The blocking client without the library's parsing, which takes longer than ours."""
+        raw = redis.Redis(connection_pool=self.blocking.connection_pool)
+        raw.response_callbacks.pop("XREAD", None)
+        return raw
+
     def read_ingress(self, cursor: bytes, count: int, timeout: int) -> Ingress:
         ingress, wake = self.keys.name("ingress"), self.keys.name("wake")
         # One position per stream; an empty cursor is the front of both.
         seen, _, heard = cursor.partition(b" ")
+        block = ("BLOCK", _block(timeout)) if timeout > 0 else ()
         try:
-            reply: Any = self.blocking.xread(
-                {ingress: seen or b"0-0", wake: heard or b"0-0"},
-                count=count,
-                block=_block(timeout) if timeout > 0 else None,
-            )
+            reply: Any = self._raw.execute_command(  # type: ignore[no-untyped-call]
+                "XREAD", "COUNT", count, *block,
+                "STREAMS", ingress, wake, seen or b"0-0", heard or b"0-0",
+            )  # fmt: skip
         except redis.ResponseError as error:
             if "UNBLOCKED" in str(error):
                 return Ingress((), frozenset(), b"")
@@ -98,10 +120,10 @@ class RedisLeader(RedisPart):
         wakes: set[str] = set()
         for stream, entries in reply or ():
             if stream.endswith(b":wake"):
-                wakes.update(fields.get(b"k", b"").decode() for _, fields in entries)
+                wakes.update(fields[1].decode() for _, fields in entries)
                 heard = entries[-1][0]
             else:
-                arrivals = [_arrival(entry, fields) for entry, fields in entries]
+                arrivals = _arrivals(entries)
                 seen = entries[-1][0]
         if not reply:
             # Nothing is left behind the cursor either, unless the server's clock stepped back.
