@@ -1,0 +1,333 @@
+"""A small cluster of real processes for the chaos tests, and what must hold when it is quiet.
+
+:class:`Cluster` starts schedulers with ``tq scheduler`` and workers with ``celery worker`` beside a
+server that the test owns, keeps their logs, and ends everything. :meth:`Cluster.assert_clean` is
+how every test ends: each accepted task has exactly one result record and nothing is left anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from tests.chaos.jobs import make_app
+from tests.servers import ValkeyServer
+from tests.waiting import wait_until
+from tq_celery.settings import Settings
+from tq_celery.states import Outcome
+from tq_celery.store.keys import GROUP, Keys
+from tq_celery.store.redis_store import RedisStore
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Celery's chatter between workers says nothing about us and costs each start a second.
+QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+
+OUTCOMES = tuple(str(outcome) for outcome in Outcome)
+LIVE = ("submitted", "delayed", "pending", "dispatched")
+
+
+class Program:
+    """One process in a session of its own, with its log."""
+
+    def __init__(self, command: list[str], environ: dict[str, str], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                command,
+                env=environ,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.pid = self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """Kill the process and its children at one blow (SIGKILL)."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def stop(self, timeout: float = 20.0) -> float:
+        """Ask it to end (SIGTERM); returns the seconds that took, kills it when it does not."""
+        started = time.monotonic()
+        if self.alive:
+            self.signal(signal.SIGCONT)
+            self.signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                pytest.fail(f"it did not end within {timeout:g} s:\n{self.tail()}")
+        return time.monotonic() - started
+
+    def lines(self) -> list[str]:
+        return self.log.read_text("utf-8", "replace").splitlines()
+
+    def tail(self, count: int = 40) -> str:
+        return "\n".join(self.lines()[-count:])
+
+
+class Cluster:
+    """See the module. ``lease`` and ``ttl`` in seconds; ``settings`` as ``TQ_*`` for everybody."""
+
+    def __init__(
+        self,
+        server: ValkeyServer,
+        directory: Path,
+        *,
+        lease: float = 2.0,
+        ttl: float = 1.0,
+        backend: bool = False,
+        broker: str | None = None,
+        **settings: Any,
+    ) -> None:
+        self.server = server
+        self.directory = directory
+        self.namespace = f"c{uuid.uuid4().hex[:10]}"
+        self.keys = Keys(self.namespace)
+        self.lease = lease
+        self.runs_file = directory / "runs"
+        base = server.url.removesuffix("/0")
+        self.broker = broker or f"{base}/1"
+        self.backend = f"{base}/2" if backend else None
+        own = {
+            "url": server.url,
+            "namespace": self.namespace,
+            "lease": lease,
+            "leader_ttl": ttl,
+            **settings,
+        }
+        self.environ = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "C_FORCE_ROOT": "1",
+            "CHAOS_BROKER": self.broker,
+            "CHAOS_BACKEND": self.backend or "",
+            "CHAOS_RUNS": str(self.runs_file),
+            **{f"TQ_{name.upper()}": str(value) for name, value in own.items()},
+        }
+        self.app = make_app(self.broker, self.backend, **own)
+        self.store = RedisStore.open(Settings.load(environ={}, **own))
+        self.client = server.client()
+        self.submitted: list[str] = []
+        self.programs: list[Program] = []
+
+    # -- processes -----------------------------------------------------------------------------
+
+    def scheduler(self, *flags: str, wait: bool = True) -> Program:
+        """Start a scheduler; with ``wait`` it is a leader or a standby when this returns."""
+        program = self._start(
+            "scheduler", [sys.executable, "-m", "tq_celery.cli", "scheduler", *flags]
+        )
+        if wait:
+            self._ready(program, "scheduler started")
+        return program
+
+    def worker(
+        self, pool: str = "threads", concurrency: int = 4, *flags: str, wait: bool = True
+    ) -> Program:
+        """Start a worker; with ``wait`` its slots are announced when this returns."""
+        program = self._start(
+            "worker",
+            [
+                sys.executable, "-m", "celery", "-A", "tests.chaos.jobs:app", "worker",
+                "--pool", pool, "--concurrency", str(concurrency), "--loglevel", "WARNING",
+                "--hostname", f"w{len(self.programs)}@%h", *QUIET, *flags,
+            ],
+        )  # fmt: skip
+        if wait:
+            self.announced(program)
+        return program
+
+    def announced(self, program: Program) -> None:
+        """Wait until the worker has announced itself to the namespace."""
+        word = f"-{program.pid}-".encode()
+
+        def there() -> bool:
+            assert program.alive, program.tail()
+            names = self.client.hkeys(self.keys.name("announcements"))
+            return any(word in name for name in names)
+
+        wait_until(there, "worker announces itself", 60)
+
+    def _start(self, kind: str, command: list[str]) -> Program:
+        log = self.directory / f"{len(self.programs)}-{kind}.log"
+        program = Program(command, self.environ, log)
+        self.programs.append(program)
+        return program
+
+    def _ready(self, program: Program, words: str) -> None:
+        def there() -> bool:
+            assert program.alive, program.tail()
+            return words in program.log.read_text("utf-8", "replace")
+
+        wait_until(there, words, 60)
+
+    def leader_pid(self) -> int:
+        """Return the process id of the leader, 0 when nobody leads."""
+        owner = self.client.get(self.keys.name("leader"))
+        return int(owner.decode().rsplit("-", 2)[1]) if owner else 0
+
+    def close(self) -> None:
+        """End everything that is still running."""
+        for program in reversed(self.programs):
+            if program.alive:
+                program.kill()
+        self.app.close()
+        self.store.close()
+        self.client.close()
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    def send(self, name: str, *args: Any, **options: Any) -> str:
+        """Submit one task; returns its id, which is then expected to be settled."""
+        task_id = options.pop("task_id", None) or uuid.uuid4().hex
+        self.app.tasks[name].apply_async(args, task_id=task_id, **options)
+        self.submitted.append(task_id)
+        return task_id
+
+    def runs(self) -> Counter[str]:
+        """Return how often each body started, by the first word it noted."""
+        try:
+            lines = self.runs_file.read_text().splitlines()
+        except FileNotFoundError:
+            lines = []
+        return Counter(line.split()[0] for line in lines)
+
+    def counters(self) -> Counter[str]:
+        """Return the conservation counters, summed over the queues."""
+        found: Counter[str] = Counter()
+        for field, count in self.client.hgetall(self.keys.name("counters")).items():
+            found[field.decode().split(":", 1)[0]] += int(count)
+        return found
+
+    def settled(self) -> int:
+        """Return how many tasks have reached an outcome."""
+        counters = self.counters()
+        return sum(counters[outcome] for outcome in OUTCOMES)
+
+    def drain(self, timeout: float = 60.0) -> None:
+        """Wait until every accepted task is settled."""
+
+        def done() -> bool:
+            counters = self.counters()
+            settled = sum(counters[outcome] for outcome in OUTCOMES)
+            return settled >= counters["accepted"] and not any(counters[w] for w in LIVE)
+
+        try:
+            wait_until(done, "every accepted task is settled", timeout, 0.05)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.describe()}") from None
+
+    def results(self) -> list[dict[str, bytes]]:
+        """Return all result records."""
+        found: list[dict[str, bytes]] = []
+        after = "-"
+        while True:
+            page = self.client.xrange(self.keys.name("results"), min=after, count=5000)
+            found += [{name.decode(): value for name, value in each.items()} for _, each in page]
+            if len(page) < 5000:
+                return found
+            after = "(" + page[-1][0].decode()
+
+    def queues(self) -> list[str]:
+        return [raw.decode() for raw in self.client.smembers(self.keys.name("queues"))]
+
+    def describe(self) -> str:
+        """Say where everything is, for a failure's message."""
+        logs = "\n".join(f"--- {p.log.name}\n{p.tail(15)}" for p in self.programs)
+        return f"counters: {dict(self.counters())}\nleft: {self.left_over()}\n{logs}"
+
+    def left_over(self) -> dict[str, int]:
+        """Return the sizes of everything that must be empty when nothing is under way."""
+        name, of_queue, client = self.keys.name, self.keys.of_queue, self.client
+        sizes = {
+            "ingress": client.xlen(name("ingress")),
+            "delayed": client.zcard(name("delayed")),
+            "payload": client.hlen(name("payload")),
+            "live": client.hlen(name("live")),
+            "running tenants": client.hlen(name("running")),
+        }
+        for queue in self.queues():
+            sizes[f"exec {queue}"] = client.xlen(of_queue("exec", queue))
+            sizes[f"running {queue}"] = client.hlen(of_queue("running", queue))
+            sizes[f"superseded {queue}"] = client.hlen(of_queue("superseded", queue))
+            sizes[f"heads {queue}"] = client.zcard(of_queue("heads", queue))
+            sizes[f"gated {queue}"] = client.scard(of_queue("gated", queue))
+            sizes[f"obituary {queue}"] = client.xlen(of_queue("obituary", queue))
+            try:
+                pending = client.xpending(of_queue("exec", queue), GROUP)["pending"]
+            except redis.ResponseError:
+                pending = 0  # no group, so nobody holds anything
+            sizes[f"held {queue}"] = pending
+        for word in LIVE:
+            sizes[f"counter {word}"] = self.counters()[word]
+        for key in client.scan_iter(match=f"{_escaped(self.keys.prefix)}pending:*", count=1000):
+            sizes[repr(key)] = client.zcard(key)
+        return {what: size for what, size in sizes.items() if size}
+
+    def assert_clean(self, extra: Iterable[str] = (), timeout: float = 60.0) -> None:
+        """Wait for rest, then check that every task was settled once and nothing is left.
+
+        ``extra`` are ids that were accepted beside those of :meth:`send`.
+        """
+        self.drain(timeout)
+        try:
+            wait_until(lambda: not self.left_over(), "nothing is left over", 10, 0.05)
+        except AssertionError:
+            raise AssertionError(self.describe()) from None
+        counters = self.counters()
+        settled = sum(counters[outcome] for outcome in OUTCOMES)
+        assert counters["accepted"] == settled, dict(counters)
+        records = Counter(
+            (r["id"], r["nesting"], r["retries"], r["generation"]) for r in self.results()
+        )
+        twice = [key for key, count in records.items() if count > 1]
+        assert not twice, f"settled twice: {twice[:10]}"
+        assert len(records) == settled, (len(records), settled)
+        ids = {key[0].decode() for key in records}
+        wanted = {*self.submitted, *extra}
+        assert wanted <= ids, f"without a result record: {sorted(wanted - ids)[:10]}"
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{c}" if c in "*?[]^\\" else c for c in text)
+
+
+@pytest.fixture
+def cluster_of(tmp_path: Path) -> Iterator[Any]:
+    """Make clusters that end with the test: ``cluster_of(server, lease=2.0)``."""
+    made: list[Cluster] = []
+
+    def make(server: ValkeyServer, **options: Any) -> Cluster:
+        directory = tmp_path / f"cluster{len(made)}"
+        directory.mkdir()
+        made.append(Cluster(server, directory, **options))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()
