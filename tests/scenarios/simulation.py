@@ -84,7 +84,7 @@ class Simulation:
         latest = max(self._running, key=lambda each: each[1])
         self._running.remove(latest)
         heapq.heapify(self._running)
-        _, tenant, name = self.starts.pop()
+        _, tenant, _name = self.starts.pop()
         token = latest[2]
         cost = _cost(self.store.ns.running[token.queue][token.entry].record)
         self.service[tenant] -= cost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,10 +24,7 @@ def make_lab(request: pytest.FixtureRequest) -> Iterator[Callable[..., Lab]]:
         if request.param == "memory":
             return MemoryLab(**seed)
         server = request.getfixturevalue(f"{request.param}_server")
-        name = f"lab-{request.node.name[:40]}-{len(opened)}"
-        for brace in "{}":
-            name = name.replace(brace, "")
-        store = RedisStore.open(Settings(url=server.url, namespace=name))
+        store = RedisStore.open(Settings(url=server.url, namespace=f"lab{uuid.uuid4().hex[:12]}"))
         lab = RedisLab(store, server.client(), **seed)
         opened.append(lab)
         return lab

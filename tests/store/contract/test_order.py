@@ -6,7 +6,7 @@ choice looks at everything that waits. No structure of a store is involved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -154,20 +154,22 @@ def compare(lab: Lab, ideal: Ideal, load: list[tuple[list[Work], int]], group: b
 
 
 @pytest.fixture(params=["memory", "valkey", "redis"])
-def fresh(request: pytest.FixtureRequest) -> Callable[..., Lab]:
+def fresh(request: pytest.FixtureRequest) -> Iterator[Callable[..., Lab]]:
     """Make an empty namespace for each example."""
     if request.param == "memory":
-        return lambda **seed: MemoryLab(**seed)
+        yield MemoryLab
+        return
     server = request.getfixturevalue(f"{request.param}_server")
     store = RedisStore.open(Settings(url=server.url, namespace="order"))
-    client = server.client()
+    with server.client() as client:
 
-    def make(**seed: Any) -> Lab:
+        def make(**seed: Any) -> Lab:
+            wipe(client, store.keys)
+            return RedisLab(store, client, **seed)
+
+        yield make
         wipe(client, store.keys)
-        return RedisLab(store, client, **seed)
-
-    request.addfinalizer(lambda: (wipe(client, store.keys), store.close(), client.close()))
-    return make
+    store.close()
 
 
 @pytest.mark.parametrize(("name", "within"), POLICIES)

@@ -7,13 +7,13 @@
 -- ARGV[4] tenant
 -- ARGV[5...] score, member pairs
 -- RETURNS tasks of the tenant that are still outdated, -1 when the generation is not current; error TQFENCED
---#include keys counts fence heads deliver
+--#include keys counts fence heads aside deliver
 local epoch = tonumber(ARGV[1])
 local refusal = fenced(epoch)
 if refusal then return refusal end
 if load_context().generation ~= tonumber(ARGV[2]) then return -1 end
 local queue, tenant = ARGV[3], ARGV[4]
-local pending, outdated = tenant_key('pending', queue, tenant), tenant_key('outdated', queue, tenant)
+local outdated = tenant_key('outdated', queue, tenant)
 local stale, rerank = queue_key('stale', queue), queue_key('rerank', queue)
 
 -- The first call for a tenant sets its tasks aside; they come back one batch at a time.
@@ -21,12 +21,7 @@ local front = redis.call('ZRANGE', stale, 0, 0)[1]
 local listed = (front and string.sub(front, 13) == tenant)
   or redis.call('SISMEMBER', rerank, tenant) == 1
 if not listed then return 0 end
-if redis.call('EXISTS', outdated) == 0 and redis.call('EXISTS', pending) == 1 then
-  local first = redis.call('ZRANGE', pending, 0, 0)[1]
-  unplace(queue, tenant, first)
-  redis.call('SREM', queue_key('gated', queue), tenant)
-  redis.call('RENAME', pending, outdated)
-end
+set_aside(queue, tenant)
 local list = {}
 for i = 5, #ARGV, 2 do
   if redis.call('ZREM', outdated, ARGV[i + 1]) == 1 then

@@ -35,7 +35,8 @@ class Index:
         """Return the queues of the group of ``queue``, itself included."""
         group = self.group(queue)
         shared = [other for other, its_group in self.ns.groups.items() if its_group == group]
-        return shared or [queue]
+        # A queue that was never grouped is in the group of its own name.
+        return shared if group in self.ns.groups else [*shared, group]
 
     def allowed(self, tenant: bytes) -> bool:
         """Whether neither a pause nor a cap keeps the tenant from being served."""

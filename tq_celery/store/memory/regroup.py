@@ -84,7 +84,9 @@ class Regroup(Lead):
         """Record groups; tenants of the changed ones start again, at the later of both times."""
         self._fence(epoch)
         ns, index = self.ns, self.index
-        changes = {queue: group for queue, group in groups.items() if index.group(queue) != group}
+        changes = {
+            queue: group for queue, group in sorted(groups.items()) if index.group(queue) != group
+        }
         if not changes:
             return 0
         if ns.outdated:

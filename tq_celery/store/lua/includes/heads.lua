@@ -25,12 +25,14 @@ end
 -- Queues that share workers with `queue`, itself included.
 local function peers_of(queue)
   if not context.groups then return { queue } end
-  local group, peers = group_of(queue), {}
+  local group, peers, named = group_of(queue), {}, false
   local pairs_ = redis.call('HGETALL', key('groups'))
   for i = 1, #pairs_, 2 do
+    if pairs_[i] == group then named = true end
     if pairs_[i + 1] == group then peers[#peers + 1] = pairs_[i] end
   end
-  if #peers == 0 then peers[1] = queue end
+  -- a queue without a field is in the group of its own name
+  if not named then peers[#peers + 1] = group end
   return peers
 end
 

@@ -31,7 +31,11 @@ local function restore(queue, entry, run, policy, limits, dead_maxlen, now)
     return 'delayed'
   end
   if run.generation ~= context.generation then
-    -- ranked by an earlier policy: the leader ranks it anew
+    -- ranked by an earlier policy: the leader ranks it anew, and with it, during a switch, whatever
+    -- waits for the tenant; else those tasks would count as ranked already
+    if redis.call('EXISTS', queue_key('stale', queue), queue_key('rerank', queue)) > 0 then
+      set_aside(queue, run.tenant)
+    end
     redis.call('ZADD', tenant_key('outdated', queue, run.tenant), run.rank, record)
     redis.call('SADD', queue_key('rerank', queue), run.tenant)
   else

@@ -1,0 +1,167 @@
+"""A policy switch is ranked anew in steps; whatever happens between two steps, nothing strands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.store.contract.lab import Lab
+from tests.store.contract.steps import (
+    admit_all,
+    announce,
+    complete,
+    dispatch_all,
+    policy_of,
+    rank,
+    rerank_all,
+    submit,
+    task,
+)
+from tq_celery.errors import StoreError
+from tq_celery.store.contract import Return
+
+#: What may happen to a namespace whose switch is not finished.
+EVENTS: dict[str, Callable[[Lab], Any]] = {
+    "a delivery comes back": lambda lab: _give_back_first(lab, counted=False),
+    "a delivery is lost": lambda lab: _lose(lab),
+    "a delivery ends": lambda lab: lab.store.complete("w", [complete(lab.tokens("q")[0])]),
+    "a task arrives": lambda lab: (submit(lab.store, *_fresh(lab)), admit_all(lab.store)),
+    "one is dispatched": lambda lab: lab.store.dispatch(1, ["q"], 10**6, 1),
+    "the tenant is paused": lambda lab: lab.store.pause_tenant(b"x"),
+    "the tenant is resumed": lambda lab: lab.store.resume_tenant(b"x"),
+    "the tenant is capped": lambda lab: lab.store.set_cap(b"x", 1),
+    "the tenant is weighed": lambda lab: lab.store.set_weight(b"x", 7.0),
+    "a part is ranked": lambda lab: _rank_a_part(lab),
+}
+
+
+def _fresh(lab: Lab) -> list[Any]:
+    number = lab.view().counters["accepted:q"]
+    return [task(f"f{number}", "x", priority=200), task(f"g{number}", "x")]
+
+
+def _give_back_first(lab: Lab, counted: bool) -> None:
+    if tokens := lab.tokens("q"):
+        assert lab.store.give_back([Return(tokens[0], counted)], 5) == [True]
+
+
+def _lose(lab: Lab) -> None:
+    lab.store.renew(announce("w", "q"), 1_000)
+    lab.store.read("w", {"q": 1}, 0)
+    lab.lapse("w")
+    lab.store.reclaim("w", 5, True, 500)
+
+
+def _rank_a_part(lab: Lab) -> None:
+    generation = int(lab.store.config()["generation"])
+    for each in lab.store.stale(2)[:1]:
+        ranks = [(m, rank(policy_of(lab.store), m)) for m, _ in each.members[:1]]
+        lab.store.rerank(1, generation, each.queue, each.tenant, ranks)
+
+
+def seed(lab: Lab) -> None:
+    """Three tenants with five tasks each, of which some are in flight, one tenant gated."""
+    submit(lab.store, *[task(f"{t}{i}", t, priority=i) for i in range(5) for t in "xyz"])
+    admit_all(lab.store)
+    lab.store.set_cap(b"z", 1)
+    assert lab.store.dispatch(1, ["q"], 4, 100).count == 4
+
+
+def drain(lab: Lab) -> None:
+    """Let everything run; afterwards nothing is left anywhere."""
+    lab.store.resume_tenant(b"x")
+    for tenant in (b"x", b"z"):
+        lab.store.set_cap(tenant, None)
+    for _ in range(50):
+        rerank_all(lab.store)
+        dispatch_all(lab.store)
+        if not (tokens := lab.tokens("q")):
+            break
+        assert all(lab.store.complete("w", [complete(token) for token in tokens]))
+    view = lab.view()
+    view.assert_conserved()
+    assert view.pending == view.heads == view.gated == view.unranked == view.starts == {}
+    assert view.live == {}
+    assert view.counters["completed:q"] == view.counters["accepted:q"] == len(view.results)
+
+
+@pytest.mark.parametrize("target", ["fifo", "priority", "wfq", "none"])
+@pytest.mark.parametrize("event", EVENTS)
+def test_one_event_before_the_first_rank(
+    make_lab: Callable[..., Lab], event: str, target: str
+) -> None:
+    lab = make_lab(policy="edf")
+    seed(lab)
+    lab.store.set_policy(target)
+    EVENTS[event](lab)
+    lab.view().assert_conserved()
+    drain(lab)
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_one_event_in_the_middle(make_lab: Callable[..., Lab], event: str) -> None:
+    lab = make_lab(policy="wfq")
+    seed(lab)
+    lab.store.set_policy("priority")
+    for _ in range(3):
+        _rank_a_part(lab)
+    EVENTS[event](lab)
+    lab.view().assert_conserved()
+    drain(lab)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    events=st.lists(st.sampled_from(sorted(EVENTS)), max_size=12),
+    target=st.sampled_from(["fifo", "priority", "edf", "wfq", "none"]),
+)
+def test_any_events(make_lab: Callable[..., Lab], events: list[str], target: str) -> None:
+    lab = make_lab(policy="wfq")
+    seed(lab)
+    lab.store.set_policy(target)
+    for event in events:
+        if event != "a delivery ends" or lab.tokens("q"):
+            EVENTS[event](lab)
+        lab.view().assert_conserved()
+    drain(lab)
+
+
+def test_ranks_of_the_new_policy_decide_afterwards(lab: Lab) -> None:
+    """Once all are ranked the order is the new policy's alone."""
+    submit(lab.store, *[task(f"n{i}", priority=i) for i in range(10)])
+    admit_all(lab.store)
+    lab.store.set_policy("priority")
+    assert rerank_all(lab.store) >= 3
+    dispatch_all(lab.store)
+    assert lab.names("q") == [f"n{i}" for i in reversed(range(10))]
+
+
+def test_a_second_switch_waits_for_the_first(lab: Lab) -> None:
+    submit(lab.store, task("n"))
+    admit_all(lab.store)
+    assert lab.store.set_policy("fifo") == 2
+    with pytest.raises(StoreError, match="unfinished|earlier"):
+        lab.store.set_policy("edf")
+    rerank_all(lab.store)
+    assert lab.store.set_policy("edf") == 3
+
+
+def test_admission_under_the_old_ranks_is_refused(lab: Lab) -> None:
+    """A leader that has not seen the switch moves nothing: it gets -1 and loads the policy."""
+    submit(lab.store, task("n"), task("later", delay=60_000))
+    lab.ripen()
+    lab.store.set_policy("fifo")
+    before = lab.view()
+    assert lab.store.admit(1, 1, []) == lab.store.promote(1, 1, []) == -1
+    assert lab.store.rerank(1, 1, "q", b"t", []) == -1
+    before.fence = 1
+    assert lab.view() == before
