@@ -34,7 +34,10 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
         raise Ended(number)
 
-    before = {each: signal.signal(each, end) for each in _SIGNALS}
+    # Under nohup the terminal may close: who asked for that to be ignored is obeyed.
+    hung_up = signal.getsignal(signal.SIGHUP)
+    mine = [each for each in _SIGNALS if each != signal.SIGHUP or hung_up != signal.SIG_IGN]
+    before = {each: signal.signal(each, end) for each in mine}
     try:
         yield
     finally:
