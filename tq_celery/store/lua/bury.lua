@@ -11,7 +11,7 @@
 -- ARGV[8] epoch
 -- ARGV[9] reason
 -- RETURNS 1 when buried, 0 for a stale token
---#include keys clock counts heads run settle bury wake
+--#include keys clock counts heads run settle bury raw wake
 load_context()
 local queue, entry, now = ARGV[6], ARGV[7], now_ms()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
@@ -27,15 +27,7 @@ if run then
   return 1
 end
 if redis.call('HEXISTS', queue_key('running', queue), entry) == 1 then return 0 end
-local found = redis.call('XRANGE', queue_key('exec', queue), entry, entry)[1]
-if not found then return 0 end
-local fields = { 'queue', queue, 'reason', ARGV[9], 'outcome', 'dead', 'at', now, 'entry', entry }
-for j = 1, #found[2], 2 do
-  fields[#fields + 1] = 'raw_' .. found[2][j]
-  fields[#fields + 1] = found[2][j + 1]
-end
-redis.call('XADD', key('dead'), '*', unpack(fields))
-redis.call('XACK', queue_key('exec', queue), 'workers', entry)
-redis.call('XDEL', queue_key('exec', queue), entry)
-redis.call('HINCRBY', key('counters'), 'unreadable:' .. queue, 1)
+local stream = queue_key('exec', queue)
+if not bury_raw(stream, queue, entry, ARGV[9], now) then return 0 end
+redis.call('XACK', stream, 'workers', entry)
 return 1

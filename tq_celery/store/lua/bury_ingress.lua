@@ -5,22 +5,11 @@
 -- ARGV[2] reason
 -- ARGV[3...] entries
 -- RETURNS number moved; error TQFENCED
---#include keys clock fence
+--#include keys clock fence raw
 local refusal = fenced(tonumber(ARGV[1]))
 if refusal then return refusal end
-local moved = 0
+local moved, now = 0, now_ms()
 for i = 3, #ARGV do
-  local found = redis.call('XRANGE', key('ingress'), ARGV[i], ARGV[i])[1]
-  if found then
-    local fields = { 'reason', ARGV[2], 'outcome', 'dead', 'at', now_ms(), 'entry', ARGV[i] }
-    for j = 1, #found[2], 2 do
-      fields[#fields + 1] = 'raw_' .. found[2][j]
-      fields[#fields + 1] = found[2][j + 1]
-    end
-    redis.call('XADD', key('dead'), '*', unpack(fields))
-    redis.call('XDEL', key('ingress'), ARGV[i])
-    redis.call('HINCRBY', key('counters'), 'unreadable:ingress', 1)
-    moved = moved + 1
-  end
+  if bury_raw(key('ingress'), 'ingress', ARGV[i], ARGV[2], now) then moved = moved + 1 end
 end
 return moved

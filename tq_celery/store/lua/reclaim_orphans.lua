@@ -10,7 +10,7 @@
 -- ARGV[6] length of the dead-letter stream, 0 untrimmed
 -- ARGV[7] most deliveries in this call
 -- RETURNS number taken back
---#include keys clock counts heads run settle bury aside restore recall wake
+--#include keys clock counts heads run settle bury aside restore raw recall wake
 local queue, age, batch = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7])
 local now, stream, taken = now_ms(), queue_key('exec', queue), 0
 load_context()

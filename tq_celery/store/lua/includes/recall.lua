@@ -10,6 +10,8 @@ local function recall(queue, consumer, batch, policy, limits, dead_maxlen, now)
       restore(queue, entry, run, policy, limits, dead_maxlen, now)
       if context.caps then release(run.tenant) end
     else
+      -- nobody dispatched it: what it is, nobody can tell
+      bury_raw(stream, queue, entry, 'no run record', now)
       redis.call('XACK', stream, 'workers', entry)
     end
   end
