@@ -106,6 +106,8 @@ class Reader:
         self._obituaries_due = 0.0
         self._pause = 0.0
         self._complained = 0.0
+        #: Settlements refused since the last line about them: after a flush it is all of them.
+        self._stale, self._stale_told = 0, 0.0
         self._stopping = False
         self._finished = False
 
@@ -212,8 +214,12 @@ class Reader:
             stale += not self.store.bury(self.name, burial.token, burial.reason)
         self._unsent = []
         self.heard = monotonic()
-        if stale:
-            logger.warning("%d deliveries had passed to others before they were settled", stale)
+        self._stale += stale
+        if stale and now - self._stale_told > 1.0:
+            logger.warning(
+                "%d deliveries had passed to others before they were settled", self._stale
+            )
+            self._stale, self._stale_told = 0, now
 
     def _keep_lease(self, now: float, offer: Offer) -> None:
         if self.stand_in is not None:
