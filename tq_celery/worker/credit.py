@@ -16,8 +16,10 @@ from tq_celery.worker.deliveries import DeliveryTable
 
 __all__ = ["FinishRate", "offered_slots", "pool_size", "read_ahead"]
 
-#: Seconds from a finished task to its successor's start, over the scheduler and under load.
-ROUND_TRIP = 0.02
+#: Seconds from a finished task to its successor's start, over the scheduler and under load. Twice
+#: the 20 ms that this takes on busy cores, so that a worker held back by the round trip grows out
+#: of it; below the 50 ms after which what waits too deep is given back.
+ROUND_TRIP = 0.04
 #: Most tasks of read-ahead per slot.
 DEEPEST = 64
 #: Seconds over which the finish rate is averaged.

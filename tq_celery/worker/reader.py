@@ -52,6 +52,8 @@ STALE = 0.05
 OBITUARY_EVERY = 0.5
 #: First and longest pause after the store failed, seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+#: Pause in seconds while the pool has plenty to do: outcomes gather into batches.
+COALESCE = 0.003
 #: Longest block of one read, ms.
 BLOCK = 5_000
 #: Seconds between two log lines about a store that stays away.
@@ -144,6 +146,8 @@ class Reader:
 
     def turn(self) -> None:
         """Do one turn; raises StoreError when the store does not answer."""
+        if len(self.table.waiting) > 2 * self._current.slots > 0:
+            sleep(COALESCE)
         now = monotonic()
         self.table.departed.clear()
         self._settle(now)

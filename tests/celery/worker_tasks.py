@@ -1,0 +1,154 @@
+"""The application that worker tests run: the test process sends, real workers execute.
+
+Every task notes its starts in the Redis list ``runs``, so a test can count executions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+from celery import Celery, Task
+from celery.exceptions import Ignore, Reject
+from celery.worker.request import Request
+
+from tq_celery import TQ
+
+#: Environment of a worker under test, beside the settings' own ``TQ_*``.
+BROKER, BACKEND, RUNS, CONF = "LAB_BROKER", "LAB_BACKEND", "LAB_RUNS", "LAB_CONF"
+
+
+class NotedRequest(Request):
+    """A request class of the application's own, which must keep working."""
+
+    def on_failure(self, exc_info, send_failed_event=True, return_ok=False):
+        _note("custom-failure", self.id)
+        return super().on_failure(exc_info, send_failed_event, return_ok)
+
+
+class CustomTask(Task):
+    Request = "tests.celery.worker_tasks:NotedRequest"
+
+
+_client: redis.Redis | None = None
+
+
+def _note(kind: str, task_id: str | None = None, **fields: Any) -> None:
+    global _client
+    if _client is None:
+        _client = redis.Redis.from_url(os.environ[RUNS], protocol=2)
+    entry = {"kind": kind, "id": task_id, "pid": os.getpid(), "at": time.time(), **fields}
+    _client.rpush("runs", json.dumps(entry))
+
+
+def build(environ: Mapping[str, str], **settings: Any) -> Celery:
+    """Return the application with its tasks; ``settings`` are given to ``TQ``."""
+    app = Celery("lab", broker=environ[BROKER], backend=environ[BACKEND], set_as_current=False)
+    app.conf.update(
+        broker_connection_retry_on_startup=True,
+        worker_hijack_root_logger=False,
+        result_backend_transport_options={"retry_policy": {"timeout": 1.0}},
+        **json.loads(environ.get(CONF, "{}")),
+    )
+    tq = TQ(app, **settings)
+
+    @tq.task(shared=False, name="noop", ignore_result=True)
+    def noop() -> None: ...
+
+    @tq.task(shared=False, name="add")
+    def add(x: int, y: int) -> int:
+        return x + y
+
+    @tq.task(shared=False, name="nap", bind=True)
+    def nap(self, seconds: float, mark: str = "") -> str:
+        _note("start", self.request.id, mark=mark)
+        time.sleep(seconds)
+        _note("end", self.request.id, mark=mark)
+        return mark
+
+    @tq.task(shared=False, name="hog", bind=True)
+    def hog(self, seconds: float) -> None:
+        """Hold the interpreter's lock, as C code does that never lets go of it."""
+        _note("start", self.request.id)
+        ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+        _note("end", self.request.id)
+
+    @tq.task(shared=False, name="spin", bind=True)
+    def spin(self, seconds: float) -> None:
+        """Run without ever yielding to another greenlet."""
+        _note("start", self.request.id)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+        _note("end", self.request.id)
+
+    @tq.task(shared=False, name="die", bind=True)
+    def die(self) -> None:
+        _note("start", self.request.id)
+        os.kill(os.getpid(), 9)
+
+    @tq.task(shared=False, name="fail")
+    def fail() -> None:
+        raise ValueError("as asked")
+
+    @tq.task(shared=False, name="custom_fail", base=CustomTask)
+    def custom_fail() -> None:
+        raise ValueError("as asked")
+
+    @tq.task(shared=False, name="again", bind=True, max_retries=5)
+    def again(self, times: int) -> str:
+        _note("start", self.request.id, retries=self.request.retries)
+        if self.request.retries < times:
+            raise self.retry(countdown=0)
+        return "done"
+
+    @tq.task(shared=False, name="swap", bind=True)
+    def swap(self) -> None:
+        raise self.replace(add.s(2, 3))
+
+    @tq.task(shared=False, name="skip")
+    def skip() -> None:
+        raise Ignore()
+
+    @tq.task(shared=False, name="refuse", bind=True)
+    def refuse(self, requeue: bool) -> None:
+        _note("start", self.request.id)
+        raise Reject("as asked", requeue=requeue)
+
+    @tq.task(shared=False, name="early", bind=True, acks_late=False)
+    def early(self) -> None:
+        _note("start", self.request.id)
+        os.kill(os.getpid(), 9)
+
+    @tq.task(shared=False, name="leave")
+    def leave() -> None:
+        raise SystemExit(3)
+
+    @tq.task(shared=False, name="slow", time_limit=1)
+    def slow() -> None:
+        time.sleep(30)
+
+    @tq.task(shared=False, name="limited", rate_limit="5/s", bind=True)
+    def limited(self) -> None:
+        _note("start", self.request.id)
+
+    @tq.task(shared=False, name="note", bind=True)
+    def note(self, *args: Any, mark: str = "") -> None:
+        _note("note", self.request.id, mark=mark)
+
+    @app.task(shared=False, name="stock_nap", bind=True)
+    def stock_nap(self, seconds: float) -> None:
+        _note("stock", self.request.id)
+        time.sleep(seconds)
+
+    @app.task(shared=False, name="collect", bind=True)
+    def collect(self, *args: Any) -> None:
+        _note("collect", self.request.id)
+
+    app.finalize()
+    return app
