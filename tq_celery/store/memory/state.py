@@ -153,7 +153,7 @@ class Namespace:
     def remember_done(self, key: bytes, digest: bytes) -> None:
         """Move a settled key into the done memory, forgetting what is old or too much."""
         done = self.done
-        if self.now - done.since >= self.done_memory or len(done.new) >= self.done_max:
+        if self.now - done.since >= self.done_memory or len(done.new) * 2 >= self.done_max:
             done.old, done.new, done.since = done.new, {}, self.now
         done.new[key] = digest
 

@@ -1,0 +1,17 @@
+"""The inert dispatch of the ceiling experiment really lacks the guard it is compared without."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.experiments.ceiling.fence import without_fence
+from tq_celery.errors import FencedError
+from tq_celery.store.scripts import SCRIPTS
+
+
+def test_a_superseded_epoch_is_refused_by_the_live_script_only(store, monkeypatch) -> None:
+    store.dispatch(7, ["celery"], 10, 10)
+    with pytest.raises(FencedError):
+        store.dispatch(6, ["celery"], 10, 10)
+    monkeypatch.setitem(SCRIPTS, "dispatch", without_fence(SCRIPTS["dispatch"]))
+    assert store.dispatch(6, ["celery"], 10, 10).count == 0
