@@ -108,6 +108,25 @@ def test_a_given_server_is_left_as_it_was(tmp_path: Path, server: ValkeyServer) 
     assert not mark.alive()
 
 
+def test_requests_of_a_csv_trace_cost_their_tokens(tmp_path: Path) -> None:
+    mark = Mark()
+    trace = tmp_path / "llm.csv"
+    rows = [f"2023-11-16 18:15:{40 + i / 2:.7f},{100 + i},{i}" for i in range(30)]
+    trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + "\n".join(rows) + "\n,1,2\n")
+    raw = tmp_path / "raw.csv"
+    done = replay(
+        mark, trace, "--time-column", "TIMESTAMP", "--cost-columns",
+        "ContextTokens,GeneratedTokens", "--span", "2s", "--load", "0.8", "--slots", "4",
+        "--output", raw, "--json",
+    )  # fmt: skip
+    found = result_of(done)
+    assert found["skipped"] == {"malformed": 1}
+    assert "skipped 1 line: malformed (first at line 32" in done.stderr
+    costs = [float(row["cost"]) for row in csv.DictReader(raw.read_text().splitlines())]
+    assert costs == [100.0 + 2 * i for i in range(30)]
+    assert not mark.alive()
+
+
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
