@@ -146,13 +146,17 @@ class Admission(NamedTuple):
 
 
 class DueTask(NamedTuple):
-    """A delayed task whose time has come; ``member`` identifies it in the delayed set."""
+    """A delayed task whose time has come; ``member`` identifies it in the delayed set.
+
+    ``reason`` says why the member cannot be read; the fields after ``due`` are then empty.
+    """
 
     member: bytes
     due: int
     queue: str
     tenant: bytes
     record: bytes
+    reason: str = ""
 
 
 class Promotion(NamedTuple):
@@ -293,6 +297,9 @@ class LeaderStore(Protocol):
 
     def due(self, count: int) -> tuple[list[DueTask], int | None]:
         """Return due delayed tasks, most urgent first in one ms, and ms until the next one."""
+
+    def bury_delayed(self, epoch: int, items: Sequence[DueTask]) -> int:
+        """Move unreadable members of the delayed set to the dead-letter stream, raw."""
 
     def promote(self, epoch: int, generation: int, items: Sequence[Promotion]) -> int:
         """Move ranked due tasks to pending; returns how many moved."""
