@@ -120,7 +120,7 @@ class RedisLeader(RedisPart):
         wakes: set[str] = set()
         for stream, entries in reply or ():
             if stream.endswith(b":wake"):
-                wakes.update(fields[1].decode() for _, fields in entries)
+                wakes.update(fields[1].decode(errors="replace") for _, fields in entries)
                 heard = entries[-1][0]
             else:
                 arrivals = _arrivals(entries)
@@ -146,9 +146,19 @@ class RedisLeader(RedisPart):
         tasks: list[DueTask] = []
         for i in range(0, len(ready), 2):
             member, due = ready[i], int(float(ready[i + 1]))
-            queue, tenant, record = unpack_delayed(member)
-            tasks.append(DueTask(member, due, queue, tenant, arrive_due(record, due)))
+            try:
+                queue, tenant, record = unpack_delayed(member)
+                if len(record) <= RECORD.size or not queue:
+                    raise ValueError("record is too short")
+                tasks.append(DueTask(member, due, queue, tenant, arrive_due(record, due)))
+            except (ValueError, struct.error) as error:
+                reason = f"unreadable delayed member: {type(error).__name__}: {error}"
+                tasks.append(DueTask(member, due, "", b"", b"", reason))
         return tasks, None if following < 0 else int(following)
+
+    def bury_delayed(self, epoch: int, items: Sequence[DueTask]) -> int:
+        args = [part for item in items for part in (item.member, item.reason)]
+        return int(self._fenced_call("bury_delayed", epoch, *args))
 
     def promote(self, epoch: int, generation: int, items: Sequence[Promotion]) -> int:
         args: list[Any] = [generation]
