@@ -105,6 +105,18 @@ class Lead(Base):
                 ready.append(DueTask(member, at, queue, tenant, arrive_due(record, at)))
         return ready, None
 
+    def bury_delayed(self, epoch: int, items: Sequence[DueTask]) -> int:
+        """Move unreadable members to the dead letters, raw."""
+        self._fence(epoch)
+        moved = 0
+        for item in items:
+            if self.ns.delayed.remove(item.member):
+                fields = {b"member": item.member}
+                self._add_dead(DeadLetter("", b"", b"", None, b"", item.reason, fields=fields))
+                self.ns.count("unreadable", "delayed")
+                moved += 1
+        return moved
+
     def promote(self, epoch: int, generation: int, items: Sequence[Promotion]) -> int:
         """Move ranked due tasks to pending."""
         self._fence(epoch)
