@@ -13,20 +13,17 @@ does its message get one more header, ``tq``.
 from __future__ import annotations
 
 import inspect
-import logging
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from celery.signals import before_task_publish
+from celery.utils.nodenames import anon_nodename
 from celery.utils.time import maybe_make_aware
-from kombu import serialization
-from kombu.compression import compress
-from kombu.exceptions import OperationalError
 
-from tq_celery import envelope
 from tq_celery.effective import (
     Effective,
     ambient_tenant,
@@ -35,20 +32,19 @@ from tq_celery.effective import (
     resolve,
     take_call,
 )
-from tq_celery.errors import DuplicateTaskError, StoreUnavailableError, UnsupportedTaskError
+from tq_celery.errors import UnsupportedTaskError
 from tq_celery.inheritance import EMBEDDED, HEADER, KEY_HEADER, TOKEN_HEADER, embed, spread
 from tq_celery.options import Rules
 from tq_celery.queues import QueueNames
 from tq_celery.states import Outcome
-from tq_celery.store.contract import Submission, Token
+from tq_celery.store.contract import Token
 from tq_celery.store.record import TaskKey
+from tq_celery.submit import EventForwarder, SubmitProducer
 
 if TYPE_CHECKING:
     from tq_celery.app import TQ
 
-__all__ = ["Publisher", "SubmitProducer"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["Publisher"]
 
 #: Options of ours that mean nothing to a broker; ``priority`` means something to both.
 _OURS = ("tenant", "cost", "deadline")
@@ -65,7 +61,9 @@ class Publisher:
         self.tq = tq
         self.app = tq.app
         self._original = original
-        self._names = QueueNames(tq.app)
+        self.queues = QueueNames(tq.app)
+        self._events = EventForwarder(tq.app)
+        self._origin = (0, "")
         self._protocol_checked = False
 
     def send_task(
@@ -124,13 +122,33 @@ class Publisher:
         options["priority"] = found.priority
         # Retrying is ours: Celery's way needs a broker connection.
         options["retry"] = False
-        if any(options.get(each) for each in EMBEDDED):
-            submit.embedded = {each: options[each] for each in EMBEDDED if options.get(each)}
-            spread(options, header if found.shares_cost else _without_cost(header))
-        if self.app.conf.task_send_sent_event and "event_dispatcher" not in options:
-            options["event_dispatcher"] = _Events(self.app)
-        with submit:
+        for each in EMBEDDED:
+            if options.get(each):
+                submit.embedded = {each: options[each] for each in EMBEDDED if options.get(each)}
+                spread(options, header if found.shares_cost else _without_cost(header))
+                break
+        # Used when the application sends ``task-sent`` events.
+        options.setdefault("event_dispatcher", self._events)
+        if not before_task_publish.receivers:
+            self._spare_reprs(args, kwargs, options)
+        try:
             return self._original(name, args, kwargs, None, None, task_id, submit, None, **options)
+        finally:
+            submit.release()
+
+    def _spare_reprs(self, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
+        """Give Celery what it would work out at length: half the time it takes for a message.
+
+        Receivers of the signal would see these among the message's properties.
+        """
+        if not args:
+            options.setdefault("argsrepr", "()")
+        if not kwargs:
+            options.setdefault("kwargsrepr", "{}")
+        pid = os.getpid()
+        if self._origin[0] != pid:
+            self._origin = (pid, anon_nodename())
+        options.setdefault("origin", self._origin[1])
 
     # --- what is scheduled -----------------------------------------------------------------------
 
@@ -254,144 +272,6 @@ class Publisher:
             eta = datetime.fromisoformat(eta)
         aware = maybe_make_aware(eta, tz=self.app.timezone)
         return None, max(0, math.ceil(aware.timestamp() * 1000))
-
-
-class SubmitProducer:
-    """Stands in for a kombu producer during one send: submits what Celery publishes."""
-
-    __slots__ = (
-        "_publisher", "_real", "_release", "delay", "due", "embedded", "first_stands", "found",
-        "generation", "once", "outcome", "parent",
-    )  # fmt: skip
-
-    #: Celery asks a producer for its defaults.
-    serializer = None
-
-    def __init__(self, publisher: Publisher, found: Effective, real: Any = None) -> None:
-        self._publisher = publisher
-        self.found = found
-        self._real = real
-        self._release: Callable[[], None] | None = None
-        self.parent: Token | None = None
-        self.outcome = Outcome.RETRIED
-        self.delay: int | None = None
-        self.due: int | None = None
-        self.generation = 0
-        self.once = False
-        self.first_stands = False
-        self.embedded: dict[str, Any] | None = None
-
-    def __enter__(self) -> SubmitProducer:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._release is not None:
-            self._release()
-            self._release = None
-
-    @property
-    def connection(self) -> SubmitProducer:
-        """Celery enters ``producer.connection._reraise_as_library_errors()`` around a publish."""
-        return self
-
-    def _reraise_as_library_errors(self) -> Any:
-        return _NO_CONTEXT
-
-    @property
-    def channel(self) -> Any:
-        """A channel of the real broker: the RPC backend declares its reply queue on it."""
-        if self._real is None:
-            pool = self._publisher.app.producer_pool
-            self._real = pool.acquire(block=True)
-            self._release = self._real.release
-        return self._real.channel
-
-    def publish(
-        self,
-        body: Any,
-        routing_key: str | None = None,
-        delivery_mode: Any = None,
-        serializer: str | None = None,
-        headers: dict[str, Any] | None = None,
-        compression: str | None = None,
-        exchange: Any = None,
-        declare: Any = None,
-        content_type: str | None = None,
-        content_encoding: str | None = None,
-        expiration: float | None = None,
-        correlation_id: str | None = None,
-        reply_to: Any = None,
-        priority: int = 0,
-        **_: Any,
-    ) -> None:
-        """Submit the message; the arguments are those of :meth:`kombu.Producer.publish`."""
-        assert headers is not None
-        publisher = self._publisher
-        queue = publisher._names.find(exchange, routing_key, declare)
-        kind, encoding, data = serialization.dumps(body, serializer=serializer)
-        task, task_id = headers["task"], headers["id"]
-        nesting, retries = headers["replaced_task_nesting"] or 0, headers["retries"] or 0
-        said = data
-        if self.embedded:
-            # The same call later has other absolute deadlines in it; it is the same message.
-            said = serialization.dumps((*body[:2], self.embedded), serializer=serializer)[2]
-        mark = envelope.digest(task, task_id, nesting, retries, said)
-        if compression:
-            data, headers["compression"] = compress(data, compression)
-        properties: dict[str, Any] = {
-            "correlation_id": correlation_id,
-            "reply_to": getattr(reply_to, "name", reply_to),
-            "priority": priority,
-        }
-        if expiration is not None:
-            properties["expiration"] = str(int(expiration * 1000))
-        found = self.found
-        at, within = found.deadline or (None, None)
-        self._submit(
-            Submission(
-                TaskKey(task_id, nesting, retries, self.generation),
-                queue,
-                found.tenant,
-                envelope.encode(data, kind, encoding, headers, properties),
-                mark,
-                found.cost,
-                priority,
-                at,
-                within,
-                self.delay,
-                self.due,
-                self.parent,
-                self.outcome,
-            )
-        )
-
-    def _submit(self, submission: Submission) -> None:
-        tq = self._publisher.tq
-        try:
-            tq.producers.submit(submission, tq.limits, once=self.once)
-        except StoreUnavailableError as error:
-            raise OperationalError(str(error)) from error
-        except DuplicateTaskError:
-            if not self.first_stands:
-                raise
-
-
-class _Events:
-    """Publishes ``task-sent`` through the real broker, where event receivers listen."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    def publish(self, kind: str, fields: Any, producer: object, **options: Any) -> None:
-        """Publish one event. A broker that is away costs the event, not the task: it is taken."""
-        try:
-            with self._app.producer_or_acquire() as real:
-                self._app.amqp._event_dispatcher.publish(kind, fields, real, **options)
-        except OperationalError:
-            logger.warning("task-sent event was not published: the broker is away", exc_info=True)
-
-
-_NO_CONTEXT = nullcontext()
 
 
 def _with_header(headers: Mapping[str, Any] | None, header: dict[str, Any]) -> dict[str, Any]:

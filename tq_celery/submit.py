@@ -1,0 +1,168 @@
+"""The producer that Celery publishes a scheduled task with: it submits to the namespace."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from kombu import serialization
+from kombu.compression import compress
+from kombu.exceptions import OperationalError
+
+from tq_celery import envelope
+from tq_celery.effective import Effective
+from tq_celery.errors import DuplicateTaskError, StoreUnavailableError
+from tq_celery.states import Outcome
+from tq_celery.store.contract import Submission, Token
+from tq_celery.store.record import TaskKey
+
+if TYPE_CHECKING:
+    from tq_celery.publish import Publisher
+
+__all__ = ["EventForwarder", "SubmitProducer"]
+
+logger = logging.getLogger(__name__)
+
+_NO_CONTEXT = nullcontext()
+_NO_DEADLINE = (None, None)
+
+
+class SubmitProducer:
+    """Stands in for a kombu producer during one send: submits what Celery publishes."""
+
+    __slots__ = (
+        "_publisher", "_real", "_release", "delay", "due", "embedded", "first_stands", "found",
+        "generation", "once", "outcome", "parent",
+    )  # fmt: skip
+
+    #: Celery asks a producer for its defaults.
+    serializer = None
+
+    def __init__(self, publisher: Publisher, found: Effective, real: Any = None) -> None:
+        self._publisher = publisher
+        self.found = found
+        self._real = real
+        self._release: Callable[[], None] | None = None
+        self.parent: Token | None = None
+        self.outcome = Outcome.RETRIED
+        self.delay: int | None = None
+        self.due: int | None = None
+        self.generation = 0
+        self.once = False
+        self.first_stands = False
+        self.embedded: dict[str, Any] | None = None
+
+    def __enter__(self) -> SubmitProducer:
+        """Be what ``app.producer_or_acquire(producer)`` hands out."""
+        return self
+
+    def __exit__(self, *exc_info: object) -> None: ...
+
+    def release(self) -> None:
+        """Give back the broker connection that was borrowed for :attr:`channel`, if any."""
+        if self._release is not None:
+            self._release()
+            self._release = None
+
+    @property
+    def connection(self) -> SubmitProducer:
+        """Celery enters ``producer.connection._reraise_as_library_errors()`` around a publish."""
+        return self
+
+    def _reraise_as_library_errors(self) -> Any:
+        return _NO_CONTEXT
+
+    @property
+    def channel(self) -> Any:
+        """A channel of the real broker: the RPC backend declares its reply queue on it."""
+        if self._real is None:
+            pool = self._publisher.app.producer_pool
+            self._real = pool.acquire(block=True)
+            self._release = self._real.release
+        return self._real.channel
+
+    def publish(
+        self,
+        body: Any,
+        routing_key: str | None = None,
+        delivery_mode: Any = None,
+        serializer: str | None = None,
+        headers: dict[str, Any] | None = None,
+        compression: str | None = None,
+        exchange: Any = None,
+        declare: Any = None,
+        content_type: str | None = None,
+        content_encoding: str | None = None,
+        expiration: float | None = None,
+        correlation_id: str | None = None,
+        reply_to: Any = None,
+        priority: int = 0,
+        **_: Any,
+    ) -> None:
+        """Submit the message; the arguments are those of :meth:`kombu.Producer.publish`."""
+        assert headers is not None
+        publisher = self._publisher
+        queue = publisher.queues.find(exchange, routing_key, declare)
+        kind, encoding, data = serialization.dumps(body, serializer=serializer)
+        task, task_id = headers["task"], headers["id"]
+        nesting, retries = headers["replaced_task_nesting"] or 0, headers["retries"] or 0
+        said = data
+        if self.embedded:
+            # The same call later has other absolute deadlines in it; it is the same message.
+            said = serialization.dumps((*body[:2], self.embedded), serializer=serializer)[2]
+        mark = envelope.digest(task, task_id, nesting, retries, said)
+        if compression:
+            data, headers["compression"] = compress(data, compression)
+        properties: dict[str, Any] = {
+            "correlation_id": correlation_id,
+            "reply_to": getattr(reply_to, "name", reply_to),
+            "priority": priority,
+        }
+        if expiration is not None:
+            properties["expiration"] = str(int(expiration * 1000))
+        found = self.found
+        at, within = found.deadline or _NO_DEADLINE
+        self._submit(
+            Submission(
+                TaskKey(task_id, nesting, retries, self.generation),
+                queue,
+                found.tenant,
+                envelope.encode(data, kind, encoding, headers, properties),
+                mark,
+                found.cost,
+                priority,
+                at,
+                within,
+                self.delay,
+                self.due,
+                self.parent,
+                self.outcome,
+            )
+        )
+
+    def _submit(self, submission: Submission) -> None:
+        tq = self._publisher.tq
+        try:
+            tq.producers.submit(submission, tq.limits, once=self.once)
+        except StoreUnavailableError as error:
+            raise OperationalError(str(error)) from error
+        except DuplicateTaskError:
+            if not self.first_stands:
+                raise
+
+
+class EventForwarder:
+    """Publishes ``task-sent`` through the real broker, where event receivers listen."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    def publish(self, kind: str, fields: Any, producer: object, **options: Any) -> None:
+        """Publish one event. A broker that is away costs the event, not the task: it is taken."""
+        try:
+            with self._app.producer_or_acquire() as real:
+                self._app.amqp._event_dispatcher.publish(kind, fields, real, **options)
+        except OperationalError:
+            logger.warning("task-sent event was not published: the broker is away", exc_info=True)
