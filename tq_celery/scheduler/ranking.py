@@ -14,9 +14,12 @@ from typing import NamedTuple
 from tq_celery.policies.contract import Policy, Task
 from tq_celery.policies.registry import make_policy
 from tq_celery.store.contract import LeaderStore
-from tq_celery.store.record import RECORD
+from tq_celery.store.record import MAX_SCORE, RECORD
 
-__all__ = ["Ranking", "RankingBox", "rank_record", "read_ranking"]
+__all__ = ["Ranking", "RankingBox", "check_values", "rank_record", "read_ranking"]
+
+#: What producers may send; anything else was not written by one. Costs in seconds, tenants in bytes.
+LEAST_COST, MOST_COST, LONGEST_TENANT = 1e-6, 1e9, 256
 
 
 class Ranking(NamedTuple):
@@ -51,6 +54,19 @@ class RankingBox:
     def forget(self) -> None:
         """Read the store at the next use."""
         self._ranking = None
+
+
+def check_values(cost: float, deadline: int, tenant: bytes) -> None:
+    """Raise ValueError for values that no producer sends and that the scripts cannot take.
+
+    A cost that is not a number would make a score that the server refuses, in the middle of a batch.
+    """
+    if not LEAST_COST <= cost <= MOST_COST:
+        raise ValueError(f"cost is out of range: {cost!r}")
+    if deadline > MAX_SCORE:
+        raise ValueError(f"deadline is out of range: {deadline!r}")
+    if len(tenant) > LONGEST_TENANT:
+        raise ValueError(f"tenant has {len(tenant)} bytes")
 
 
 def rank_record(policy: Policy, record: bytes) -> float:
