@@ -19,11 +19,17 @@ from typing import NamedTuple
 from tq_celery.policies.contract import Policy, Task
 from tq_celery.scheduler.leader import Leadership
 from tq_celery.scheduler.loop import Quiet
-from tq_celery.scheduler.ranking import RankingBox
+from tq_celery.scheduler.ranking import (
+    LEAST_COST,
+    LONGEST_TENANT,
+    MOST_COST,
+    RankingBox,
+    check_values,
+)
 from tq_celery.scheduler.stats import SchedulerStats
 from tq_celery.scheduler.term import TermLoop
 from tq_celery.store.contract import Admission, Arrival, LeaderStore
-from tq_celery.store.record import ARRIVAL, RECORD
+from tq_celery.store.record import ARRIVAL, MAX_SCORE, RECORD
 
 __all__ = ["FRONT", "Arrivals", "Batch", "Handover", "rank_arrivals"]
 
@@ -162,7 +168,7 @@ def rank_arrivals(
     ranked: list[Admission] = []
     unreadable: list[Arrival] = []
     unpack, pack, rank, size = RECORD.unpack_from, ARRIVAL.pack, policy.rank, ARRIVAL.size
-    add = ranked.append
+    add, most = ranked.append, LONGEST_TENANT
     for arrival in arrivals:
         entry, queue, tenant, record, fields, reason = arrival
         if fields is not None or reason:
@@ -172,6 +178,8 @@ def rank_arrivals(
             ms, _, seq = entry.partition(b"-")
             at = int(ms)
             _, _, cost, priority, deadline, _, _, _, _ = unpack(record)
+            if not LEAST_COST <= cost <= MOST_COST or deadline > MAX_SCORE or len(tenant) > most:
+                check_values(cost, deadline, tenant)
             score = rank(Task(at, cost, priority, deadline))
             add(Admission(entry, queue, tenant, score, pack(at, int(seq)) + record[size:]))
         except (struct.error, ValueError, ArithmeticError) as error:
