@@ -7,18 +7,19 @@ lost wake-up makes a task late by no more than that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 
 from tq_celery.policies.contract import Policy, Task
 from tq_celery.scheduler.leader import Leadership
 from tq_celery.scheduler.loop import Quiet
-from tq_celery.scheduler.ranking import RankingBox
+from tq_celery.scheduler.ranking import check_values, RankingBox
 from tq_celery.scheduler.stats import SchedulerStats
 from tq_celery.scheduler.term import TermLoop
 from tq_celery.store.contract import DueTask, LeaderStore, Promotion
 from tq_celery.store.record import ARRIVAL, RECORD
 
-__all__ = ["LONGEST_REST", "Promote", "rank_due"]
+__all__ = ["LONGEST_REST", "Promote", "rank_all_due", "rank_due"]
 
 #: Seconds between two looks at the delayed set at most.
 LONGEST_REST = 0.8
@@ -63,7 +64,10 @@ class Promote(TermLoop):
         policy, generation = self._ranking.read(self._store)
         if not self.leads(epoch):
             return 0.0
-        moved = self._store.promote(epoch, generation, [rank_due(policy, task) for task in due])
+        ranked, unreadable = rank_all_due(policy, due)
+        if unreadable:
+            self._counts.buried += self._store.bury_delayed(epoch, unreadable)
+        moved = self._store.promote(epoch, generation, ranked) if ranked else 0
         if moved < 0:
             self._ranking.forget()
             self._switched()
@@ -71,6 +75,25 @@ class Promote(TermLoop):
         self._counts.promoted += moved
         self._promoted()
         return 0.0
+
+
+def rank_all_due(
+    policy: Policy, due: Sequence[DueTask]
+) -> tuple[list[Promotion], list[DueTask]]:
+    """Rank what can be read; return it and, with a reason, what cannot."""
+    ranked: list[Promotion] = []
+    unreadable: list[DueTask] = []
+    for task in due:
+        if task.reason:
+            unreadable.append(task)
+            continue
+        try:
+            _, _, cost, _, deadline, *_ = RECORD.unpack_from(task.record)
+            check_values(cost, deadline, task.tenant)
+            ranked.append(rank_due(policy, task))
+        except (struct.error, ValueError, ArithmeticError) as error:
+            unreadable.append(task._replace(reason=f"{type(error).__name__}: {error}"))
+    return ranked, unreadable
 
 
 def rank_due(policy: Policy, task: DueTask) -> Promotion:
