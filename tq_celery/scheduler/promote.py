@@ -10,14 +10,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from tq_celery.policies.contract import Policy, Task
+from tq_celery.policies.contract import Policy
 from tq_celery.scheduler.leader import Leadership
 from tq_celery.scheduler.loop import Quiet
-from tq_celery.scheduler.ranking import check_values, RankingBox
+from tq_celery.scheduler.ranking import RankingBox, check_values, rank_record
 from tq_celery.scheduler.stats import SchedulerStats
 from tq_celery.scheduler.term import TermLoop
 from tq_celery.store.contract import DueTask, LeaderStore, Promotion
-from tq_celery.store.record import ARRIVAL, RECORD
+from tq_celery.store.record import RECORD
 
 __all__ = ["LONGEST_REST", "Promote", "rank_all_due", "rank_due"]
 
@@ -66,7 +66,7 @@ class Promote(TermLoop):
             return 0.0
         ranked, unreadable = rank_all_due(policy, due)
         if unreadable:
-            self._counts.buried += self._store.bury_delayed(epoch, unreadable)
+            self._counts.buried_delayed += self._store.bury_delayed(epoch, unreadable)
         moved = self._store.promote(epoch, generation, ranked) if ranked else 0
         if moved < 0:
             self._ranking.forget()
@@ -97,10 +97,7 @@ def rank_all_due(
 
 
 def rank_due(policy: Policy, task: DueTask) -> Promotion:
-    """Rank a due task. One that never arrived before arrives when it is due."""
-    member, due, queue, tenant, record = task
-    ms, _, cost, priority, deadline, *_ = RECORD.unpack_from(record)
-    if not ms:
-        ms = due
-        record = ARRIVAL.pack(due, 0) + record[ARRIVAL.size :]
-    return Promotion(member, queue, tenant, policy.rank(Task(ms, cost, priority, deadline)), record)
+    """Rank a due task; the store has filled in when it arrived."""
+    return Promotion(
+        task.member, task.queue, task.tenant, rank_record(policy, task.record), task.record
+    )

@@ -47,6 +47,7 @@ class SchedulerStats:
 
     admitted: int = 0
     buried: int = 0
+    buried_delayed: int = 0
     promoted: int = 0
     dispatched: int = 0
     dispatch_calls: int = 0
