@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +136,15 @@ def test_json_has_everything(tmp_path: Path) -> None:
     assert [t["tenant"] for t in found["results"][0]["tenants"]] == ["a", "b"]
 
 
-def test_a_page_is_changed_between_its_marks_only(tmp_path: Path) -> None:
+def test_a_page_is_changed_between_its_marks_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/tq", "replay", str(tmp_path / "a.swf")])
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     update_page(page, report(tmp_path, "wfq"), top=9)
     text = page.read_text()
-    assert text.startswith(f"before\n{BEGIN}\n```\ntq ")
+    assert text.startswith(f"before\n{BEGIN}\n```\ntq replay a.swf\n")
     assert text.endswith(f"\n{END}\nafter\n")
     assert "old" not in text
     assert "| wfq | 1.000 |" in text
