@@ -15,6 +15,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from tq_celery.worker.request import stopping
 from tq_celery.worker.wakeup import Wakeup
 
 __all__ = ["Handover", "handover_for"]
@@ -23,6 +24,8 @@ logger = logging.getLogger("tq_celery.worker")
 
 #: Longest look at the broker of a solo worker without an event loop, seconds.
 SLICE = 0.05
+#: The same under gevent, where only a shutdown is noticed in between.
+GREEN_SLICE = 0.5
 
 
 class Handover:
@@ -62,6 +65,7 @@ class GreenHandover(Handover):
 
         if self._greenlet is None or self._greenlet.dead:
             self._greenlet = gevent.spawn(self._wait)
+        _slice_waits(consumer.connection, GREEN_SLICE, lambda: None)
         self.arrived.set()
 
     def _wait(self) -> None:
@@ -104,21 +108,29 @@ class SlicedHandover(Handover):
     """Looks at the broker in short slices and hands over in between."""
 
     def start(self, consumer: Any) -> None:
-        connection = consumer.connection
-        drain = connection.drain_events
+        _slice_waits(consumer.connection, SLICE, self.turn)
 
-        def drain_events(timeout: float | None = None, **options: Any) -> Any:
-            end = None if timeout is None else monotonic() + timeout
-            while True:
-                self.turn()
-                rest = SLICE if end is None else min(SLICE, end - monotonic())
-                try:
-                    return drain(timeout=max(rest, 0.001), **options)
-                except TimeoutError:
-                    if end is not None and monotonic() >= end:
-                        raise
 
-        connection.drain_events = drain_events
+def _slice_waits(connection: Any, longest: float, between: Callable[[], None]) -> None:
+    """Make ``connection`` wait for its broker in slices of at most ``longest`` seconds.
+
+    Celery's loop for pools without an event loop waits two seconds at a time, and notices only then
+    that the worker shall stop.
+    """
+    drain = connection.drain_events
+
+    def drain_events(timeout: float | None = None, **options: Any) -> Any:
+        end = None if timeout is None else monotonic() + timeout
+        while True:
+            between()
+            rest = longest if end is None else min(longest, end - monotonic())
+            try:
+                return drain(timeout=max(rest, 0.001), **options)
+            except TimeoutError:
+                if stopping() or (end is not None and monotonic() >= end):
+                    raise
+
+    connection.drain_events = drain_events
 
 
 def handover_for(consumer: Any, arrived: Wakeup, pump: Callable[[], None]) -> Handover:

@@ -4,10 +4,10 @@ A task that holds the interpreter's lock for longer than the lease (C code in a 
 pool or in a greenlet) stops every thread of its process, the renewing one too. The process is
 alive, so its lease must live. This program sits beside such a worker and waits on a pipe:
 
-* a line says that the worker has just renewed, and nothing is to be done;
+* a newline says that the worker has just renewed, and nothing is to be done;
 * silence for half a lease, while the worker's process exists and is not stopped, and the renewer
   renews in its place, with the announcement the store already has;
-* the end of the pipe, or another parent, means that the worker is gone.
+* a ``q``, the end of the pipe, or another parent means that the worker is gone.
 
 A stopped worker (``SIGSTOP``, a debugger) must lapse, so its state is looked up each time; and a
 lease that is over is never taken up again here, for the worker itself must notice that it lapsed.
@@ -28,7 +28,10 @@ from time import monotonic
 from types import ModuleType
 from typing import Any
 
-__all__ = ["main", "running"]
+__all__ = ["RENEWED", "STOP", "main", "running"]
+
+#: What the worker writes: it has renewed; it is stopping.
+RENEWED, STOP = b"\n", b"q"
 
 #: Fraction of the lease that the worker may be silent before the renewer steps in.
 PATIENCE = 0.5
@@ -84,7 +87,8 @@ def serve(renewer: Renewer, lease: float, parent: int) -> None:
     while os.getppid() == parent:
         ready, _, _ = select.select([descriptor], [], [], wait)
         if ready:
-            if not os.read(descriptor, 65536):
+            words = os.read(descriptor, 65536)
+            if not words or STOP in words:
                 return
             renewer.noted()
             wait = lease * PATIENCE

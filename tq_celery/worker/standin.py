@@ -49,7 +49,7 @@ class StandIn:
     def note(self) -> None:
         """Tell it that the worker has renewed by itself. Never raises."""
         with contextlib.suppress(OSError):
-            os.write(self._in, b"\n")
+            os.write(self._in, renewer.RENEWED)
 
     def last(self) -> float:
         """Return when it last renewed, monotonic seconds, and forget it; 0 for not since."""
@@ -61,9 +61,11 @@ class StandIn:
         return int(lines[-1]) / 1000 if lines else 0.0
 
     def stop(self) -> None:
-        """End it: it exits with its pipe."""
+        """End it."""
+        with contextlib.suppress(OSError):
+            os.write(self._in, renewer.STOP)
         for descriptor in (self._in, self._out):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
         with contextlib.suppress(Exception):
-            self._process.wait(timeout=2)
+            self._process.wait(timeout=0.5)
