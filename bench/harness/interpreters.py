@@ -15,7 +15,10 @@ from bench.harness.report import progress
 __all__ = ["python_313"]
 
 _FOLDER = ROOT / ".venv-313"
-_CHECK = "import sys, celery_redis_plus, tq_celery; print(*sys.version_info[:2])"
+_CHECK = (
+    "import celery_redis_plus, kombu.transport.redis, importlib.metadata;"
+    "importlib.metadata.version('tq-celery')"
+)
 
 
 def _candidates() -> Iterator[str]:
@@ -51,7 +54,7 @@ def python_313() -> str:
     for command in (
         [base, "-m", "venv", str(_FOLDER)],
         [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-         "-e", f"{ROOT}", "celery-redis-plus[redis,hiredis]"],
+         "-e", f"{ROOT}", "celery[redis]", "celery-redis-plus[redis,hiredis]"],
     ):  # fmt: skip
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode != 0:

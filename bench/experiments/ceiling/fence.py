@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bench.experiments.ceiling.workload import QUEUE, preload
 from bench.harness.errors import BenchError
@@ -35,8 +36,12 @@ CHECK = "local refusal = fenced(epoch)\nif refusal then return refusal end\n"
 #: The file whose lines define ``fenced``.
 INCLUDE = "includes/fence.lua:"
 BATCH = 256
-#: Blocks of each kind; every pair of neighbours gives one ratio.
+#: Lease of the experiment's leadership in ms: longer than any run.
+LEASE = 3_600_000
+#: Pairs of blocks, one of each kind, at most; every pair gives one ratio.
 PAIRS = 40
+#: Batches in a block: enough for the statistics' resolution, few enough for drift not to matter.
+BLOCK = 8 * BATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +81,15 @@ def fence(server: RedisServer, policy: str, tenants: int, tasks: int, seed: int)
         for pair in scripts.values():
             for script in pair:
                 server.client.script_load(script.text)
-        admit = _blocks(server, scripts["admit"], _admissions(store, policy), tasks)
-        dispatch = _blocks(server, scripts["dispatch"], _dispatches(store, tasks), tasks)
+        epoch = store.elect("bench", LEASE).epoch
+        admit = _blocks(server, scripts["admit"], _admissions(store, epoch, policy), tasks)
+        for _ in iter(partial(next, _admissions(store, epoch, policy)), 0):
+            pass  # the rest, so that dispatch finds the whole backlog
+        dispatch = _blocks(server, scripts["dispatch"], _dispatches(store, epoch, tasks), tasks)
     return Fence(admit[0], dispatch[0], admit[1], dispatch[1])
 
 
-def _admissions(store: RedisStore, policy_name: str) -> Iterator[int]:
+def _admissions(store: RedisStore, epoch: int, policy_name: str) -> Iterator[int]:
     """Admit a batch per step, as the scheduler's loops do, and yield the size of each."""
     policy, generation = make_policy(policy_name), int(store.config()["generation"])
     cursor = b""
@@ -89,37 +97,37 @@ def _admissions(store: RedisStore, policy_name: str) -> Iterator[int]:
         read = store.read_ingress(cursor, BATCH, 0)
         cursor = read.cursor
         ranked, _ = rank_arrivals(policy, read.arrivals)
-        yield store.admit(1, generation, ranked) if ranked else 0
+        yield store.admit(epoch, generation, ranked) if ranked else 0
 
 
-def _dispatches(store: RedisStore, tasks: int) -> Iterator[int]:
+def _dispatches(store: RedisStore, epoch: int, tasks: int) -> Iterator[int]:
     while True:
-        yield store.dispatch(1, [QUEUE], 2 * tasks, BATCH).count
+        yield store.dispatch(epoch, [QUEUE], 2 * tasks, BATCH).count
 
 
 def _blocks(
     server: RedisServer, pair: tuple[Script, Script], steps: Iterator[int], tasks: int
 ) -> tuple[Spread, Spread]:
-    # every block overshoots by less than a batch
-    size = tasks // (2 * PAIRS) - BATCH
     scripted: list[float] = []
     walled: list[float] = []
-    for number in range(PAIRS):
+    # a block takes up to a batch more than its size
+    pairs = min(PAIRS, tasks // (2 * (BLOCK + BATCH)))
+    for number in range(pairs):
         # live inert, inert live, live inert, ...: a steady drift cancels over two pairs
         order = (0, 1) if number % 2 == 0 else (1, 0)
         figures: dict[int, tuple[float, float]] = {}
         for kind in order:
             with _installed(pair[kind]):
-                figures[kind] = _block(server, steps, size)
+                figures[kind] = _block(server, steps)
         scripted.append(figures[0][0] / figures[1][0] - 1)
         walled.append(figures[0][1] / figures[1][1] - 1)
     return spread(scripted), spread(walled)
 
 
-def _block(server: RedisServer, steps: Iterator[int], size: int) -> tuple[float, float]:
+def _block(server: RedisServer, steps: Iterator[int]) -> tuple[float, float]:
     """Return script microseconds and wall microseconds per task of one block."""
     before, start, moved = server.command_calls(), time.perf_counter(), 0
-    while moved < size:
+    while moved < BLOCK:
         step = next(steps)
         if step == 0:
             raise BenchError("work ran out before the blocks did: use more tasks")
