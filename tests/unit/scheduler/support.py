@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tq_celery.scheduler import Scheduler
 from tq_celery.settings import Settings
@@ -49,7 +50,7 @@ class Store(MemoryStore):
 class Bench:
     """One namespace in memory and a scheduler on it; time moves by :meth:`pass_time`."""
 
-    options: dict = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     store: Store = field(default_factory=Store)
     numbers: int = 0
 
@@ -81,9 +82,7 @@ class Bench:
 
     def exec_keys(self, queue: str = "q") -> list[str]:
         """Ids of the tasks on the exec stream, in order."""
-        return [
-            TaskKey.decode(entry.key).id for entry in self.store.ns.exec[queue].values()
-        ]
+        return [TaskKey.decode(entry.key).id for entry in self.store.ns.exec[queue].values()]
 
     def settle(self, worker: str, queue: str = "q", count: int = 100) -> int:
         """Read and complete deliveries; return how many."""

@@ -1,4 +1,4 @@
-"""An outage is recognised by its gap, and what lapses because of it is neither taken nor charged."""
+"""An outage is recognised, and what lapses because of it is neither taken back nor charged."""
 
 from __future__ import annotations
 

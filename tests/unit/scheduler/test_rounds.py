@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from tests.unit.scheduler.support import Bench
+from tests.unit.scheduler.support import Bench, Store
 from tq_celery.errors import FencedError, StoreError, StoreUnavailableError
 from tq_celery.store.contract import Admission, Return
 
@@ -186,8 +188,8 @@ def test_an_unreadable_entry_is_buried_and_the_next_task_runs() -> None:
 
 
 def test_an_entry_that_the_script_cannot_take_is_buried_alone() -> None:
-    class Choking(type(Bench().store)):
-        def admit(self, epoch, generation, items: list[Admission]):
+    class Choking(Store):
+        def admit(self, epoch, generation, items: Sequence[Admission]):
             if any(b"task-2" in item.record for item in items):
                 raise StoreError("admit", "lua/admit.lua:31: a fault")
             return super().admit(epoch, generation, items)
