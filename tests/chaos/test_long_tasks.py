@@ -56,6 +56,7 @@ def test_tasks_that_block_their_process_run_once(cluster_of: Any, make_server: A
 
 def _paused(cluster: Cluster) -> None:
     cluster.client.execute_command("CLIENT", "PAUSE", 5000, "ALL")
+    cluster.client.ping()  # answered when it is over
 
 
 def _frozen(cluster: Cluster) -> None:
@@ -107,5 +108,3 @@ def test_outages_longer_than_the_lease(cluster_of: Any, make_server: Any) -> Non
         ]
     for job in jobs:
         job.result()
-
-
