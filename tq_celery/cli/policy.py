@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import click
 
+from tq_celery.cli.caps import parse_cap
 from tq_celery.cli.durations import duration
 from tq_celery.cli.groups import CommandError, NounGroup, option
 from tq_celery.cli.output import print_json
@@ -66,15 +67,30 @@ def set_(session: Session, name: str, order_within: str | None, wait: float | No
     _print(session)
 
 
+@policy.command(examples=("tq policy cap 64", "tq policy cap none"))
+@click.argument("max_running", metavar="MAX|none")
+@with_session
+def cap(session: Session, max_running: str) -> None:
+    """Limit how many tasks the whole namespace runs at a time.
+
+    At most MAX tasks are dispatched and not settled; none lifts the cap. Caps of tenants hold
+    besides.
+    """
+    session.store.set_max_running(parse_cap(max_running))
+    _print(session)
+
+
 def policy_line(config: Mapping[str, str]) -> str:
     """Return the stored policy in words."""
     name = config.get("policy")
     if name is None:
         return "not set; the first scheduler sets it"
+    most = config.get("max_running")
+    limit = f", at most {most} running" if most else ""
     within = (
         f", by {config.get('order_within', 'arrival')} within a tenant" if name == "wfq" else ""
     )
-    return f"{name}{within}, generation {config.get('generation', '?')}"
+    return f"{name}{within}{limit}, generation {config.get('generation', '?')}"
 
 
 def _unranked(session: Session) -> int:
@@ -102,6 +118,7 @@ def _print(session: Session) -> None:
                 "policy": config.get("policy"),
                 "order_within": config.get("order_within"),
                 "generation": int(generation) if generation else None,
+                "max_running": int(config["max_running"]) if config.get("max_running") else None,
                 "unranked": unranked,
                 "leader": leads,
             }

@@ -8,6 +8,7 @@ import math
 import click
 
 from tq_celery.cli import names
+from tq_celery.cli.caps import parse_cap
 from tq_celery.cli.groups import CommandError, NounGroup, option
 from tq_celery.cli.output import print_json, print_table
 from tq_celery.cli.session import Session, with_session
@@ -104,7 +105,7 @@ def cap(session: Session, tenant: bytes, max_running: str, new: bool) -> None:
 
     At most MAX of its tasks are dispatched and not settled; none lifts the cap.
     """
-    limit = None if max_running.lower() == "none" else _cap(max_running)
+    limit = parse_cap(max_running)
     _require(session, tenant, new)
     session.store.set_cap(tenant, limit)
     _report(session, tenant, "no cap" if limit is None else f"at most {limit} running")
@@ -132,15 +133,6 @@ def resume(session: Session, tenant: bytes) -> None:
     _require(session, tenant, False)
     session.store.resume_tenant(tenant)
     _report(session, tenant, "resumed")
-
-
-def _cap(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 2**31 - 1:
-        raise CommandError(
-            f"max_running: {text!r} is not allowed; expected 1 to {2**31 - 1}, or none "
-            "(to stop a tenant altogether, pause it)"
-        )
-    return int(text)
 
 
 def _require(session: Session, tenant: bytes, new: bool) -> None:

@@ -31,8 +31,7 @@ class RedisOperator(RedisPart):
         fields: list[str | int] = ["schema", SCHEMA, "policy", policy.name]
         fields += ["between", policy.between, "order_within", settings.order_within]
         fields += ["generation", 1]
-        if settings.max_running is not None:
-            fields += ["max_running", settings.max_running]
+        fields += ["max_running", "" if settings.max_running is None else settings.max_running]
         stored = _texts(self._call("seed", *fields))
         if stored.get("schema") != str(SCHEMA):
             raise SchemaError(
@@ -49,6 +48,10 @@ class RedisOperator(RedisPart):
     def set_cap(self, tenant: bytes, max_running: int | None) -> bool:
         """Cap the tenant's running tasks, or lift the cap; True when tasks may compete again."""
         return bool(self._call("set_cap", tenant, "" if max_running is None else max_running))
+
+    def set_max_running(self, max_running: int | None) -> None:
+        """Cap the running tasks of the whole namespace, or lift the cap."""
+        self._call("set_max_running", "" if max_running is None else max_running)
 
     def pause_tenant(self, tenant: bytes) -> bool:
         """Hold back a tenant's tasks; False when it was paused already."""

@@ -15,6 +15,7 @@ def test_show_before_and_after_the_first_scheduler(space: Space, tq: Command, as
         "policy": "wfq",
         "order_within": "arrival",
         "generation": 1,
+        "max_running": None,
         "unranked": 0,
         "leader": False,
     }
@@ -29,6 +30,14 @@ def test_set_switches_and_counts_who_is_still_to_be_ranked(space: Space, tq: Com
     assert "2 tenants are still to be ranked anew" in tq("policy", "show").stdout
     space.rounds(lambda: not ask("policy", "show")["unranked"], "all are ranked anew")
     assert ask("policy", "set", "wfq", "--order-within", "deadline")["order_within"] == "deadline"
+
+
+def test_a_total_cap_holds_at_once_and_is_lifted(space: Space, tq: Command, ask, refused) -> None:
+    space.store.seed(space.settings)
+    assert ask("policy", "cap", "3")["max_running"] == 3
+    assert "at most 3 running" in tq("policy", "show").stdout
+    assert ask("policy", "cap", "none")["max_running"] is None
+    assert "expected 1 to" in refused("policy", "cap", "0")
 
 
 def test_set_keeps_the_order_within_a_tenant(space: Space, ask) -> None:

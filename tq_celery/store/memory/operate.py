@@ -41,8 +41,7 @@ class Operate(Base):
             "order_within": settings.order_within,
             "generation": "1",
         }
-        if settings.max_running is not None:
-            first["max_running"] = str(settings.max_running)
+        first["max_running"] = "" if settings.max_running is None else str(settings.max_running)
         if not self.ns.config:
             self.ns.config.update(first)
         return dict(self.ns.config)
@@ -66,6 +65,11 @@ class Operate(Base):
             self.ns.caps[tenant] = max_running
         self.ns.wake("config")
         return self.index.release(tenant)
+
+    def set_max_running(self, max_running: int | None) -> None:
+        """Cap the running tasks of the whole namespace, or lift the cap."""
+        self.ns.config["max_running"] = "" if max_running is None else str(max_running)
+        self.ns.wake("config")
 
     def pause_tenant(self, tenant: bytes) -> bool:
         """Let the tenant's tasks wait; False when it was paused already."""

@@ -1,0 +1,10 @@
+#!lua
+-- Sets or removes the cap on running tasks of the whole namespace.
+-- KEYS[1] prefix of the namespace
+-- ARGV[1] most running tasks, '' removes the cap
+-- RETURNS 1
+--#include keys wake
+redis.call('HSET', key('config'), 'max_running', ARGV[1])
+redis.call('DEL', key('starved'))
+wake('config')
+return 1
