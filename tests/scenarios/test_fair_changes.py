@@ -11,9 +11,8 @@ from tests.store.contract.steps import rerank_all
 def test_urgent_arrivals_do_not_send_their_tenant_to_the_back() -> None:
     """A tenant whose head keeps changing gets its share, to within one of its tasks.
 
-    Every ten starts it receives a slightly more urgent task of cost 20. If its start were taken
-    from V again at each change it would never be served: with that change made, this test measured
-    a service of 0 against 2,000.
+    Every ten starts it receives a slightly more urgent task of cost 20. With its start taken from
+    V again at each change, it was served 0 where 800 was its share.
     """
     pool = Simulation(order_within="priority")
     others = [f"s{i}" for i in range(4)]
@@ -42,7 +41,10 @@ def test_recovered_work_does_not_send_its_tenant_to_the_back() -> None:
 
 @pytest.mark.parametrize("how", ["give_back", "reclaim"])
 def test_returned_work_is_charged_once(how: str) -> None:
-    """Every other delivery of one tenant returns once: both complete as much, margin two tasks."""
+    """Every other delivery of one tenant returns once: both complete as much, margin two tasks.
+
+    Fails when paid work is charged like any other.
+    """
     pool = Simulation()
     pool.send("returns", 800)
     pool.send("steady", 800)

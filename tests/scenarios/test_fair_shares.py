@@ -134,7 +134,10 @@ def test_idleness_earns_nothing() -> None:
 
 @pytest.mark.parametrize("gate", ["cap", "pause"])
 def test_being_held_back_earns_nothing(gate: str) -> None:
-    """Neither a cap nor a pause saves up service for later: margin one task."""
+    """Neither a cap nor a pause saves up service for later: margin one task.
+
+    Fails when a gated tenant keeps its start.
+    """
     pool = Simulation(slots=1)
     pool.send("free", 1000)
     pool.send("held", 500)

@@ -22,7 +22,8 @@ from tq_celery.store.contract import (
     StaleTenant,
     WorkerAnnouncement,
 )
-from tq_celery.store.record import DELAYED, RECORD, arrive_due, unpack_delayed
+from tq_celery.store.due import read_due
+from tq_celery.store.record import DELAYED, RECORD
 
 __all__ = ["RedisLeader", "parse_announcement"]
 
@@ -143,17 +144,7 @@ class RedisLeader(RedisPart):
 
     def due(self, count: int) -> tuple[list[DueTask], int | None]:
         ready, following = self._call("due", count)
-        tasks: list[DueTask] = []
-        for i in range(0, len(ready), 2):
-            member, due = ready[i], int(float(ready[i + 1]))
-            try:
-                queue, tenant, record = unpack_delayed(member)
-                if len(record) <= RECORD.size or not queue:
-                    raise ValueError("record is too short")
-                tasks.append(DueTask(member, due, queue, tenant, arrive_due(record, due)))
-            except (ValueError, struct.error) as error:
-                reason = f"unreadable delayed member: {type(error).__name__}: {error}"
-                tasks.append(DueTask(member, due, "", b"", b"", reason))
+        tasks = [read_due(ready[i], int(float(ready[i + 1]))) for i in range(0, len(ready), 2)]
         return tasks, None if following < 0 else int(following)
 
     def bury_delayed(self, epoch: int, items: Sequence[DueTask]) -> int:

@@ -132,6 +132,9 @@ class Lab(Protocol):
     def spoil_ingress(self, fields: dict[bytes, bytes]) -> None:
         """Append an entry that is not ours to ingress."""
 
+    def spoil_delayed(self, member: bytes) -> None:
+        """Add a member that is not ours, and due, to the delayed set."""
+
 
 def _nonzero(counts: Iterable[tuple[Any, int]]) -> dict[Any, int]:
     return {name: count for name, count in counts if count}
@@ -220,6 +223,9 @@ class MemoryLab:
 
         ns = self.store.ns
         ns.ingress[ns.entry_id()] = IngressEntry("", b"", b"", fields)
+
+    def spoil_delayed(self, member: bytes) -> None:
+        self.store.ns.delayed.add(member, 1)
 
 
 class RedisLab:
@@ -328,6 +334,9 @@ class RedisLab:
 
     def spoil_ingress(self, fields: dict[bytes, bytes]) -> None:
         self.client.xadd(self.keys.name("ingress"), fields)
+
+    def spoil_delayed(self, member: bytes) -> None:
+        self.client.zadd(self.keys.name("delayed"), {member: 1})
 
 
 def wipe(client: redis.Redis, keys: Keys) -> None:

@@ -80,20 +80,21 @@ def _everything(lab: Lab, epoch: int) -> dict[str, Callable[[], Any]]:
         "dispatch": lambda: store.dispatch(epoch, ["q"], 10, 10),
         "rerank": lambda: store.rerank(epoch, 1, "q", b"t", [(record, 0.0)]),
         "regroup": lambda: store.regroup(epoch, {"q": "p", "p": "p"}),
+        "bury_delayed": lambda: store.bury_delayed(epoch, [due._replace(reason="reason")]),
         "bury_ingress": lambda: store.bury_ingress(
             epoch, [Arrival(arrival.entry, "", b"", b"", {}, "reason")]
         ),
     }
 
 
-ACTIONS = ("admit", "promote", "dispatch", "rerank", "regroup", "bury_ingress")
+ACTIONS = ("admit", "promote", "dispatch", "rerank", "regroup", "bury_ingress", "bury_delayed")
 
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_superseded_leader_changes_nothing(lab: Lab, action: str) -> None:
     """The check lives where the write happens: in each script, before its first write.
 
-    With the include ``fence`` taken out of the scripts, all six fail on both servers.
+    With the include ``fence`` taken out of the scripts, all of them fail on both servers.
     """
     submit(lab.store, task("p1"), task("p2"))
     admit_all(lab.store)
@@ -192,6 +193,23 @@ def test_promotion_moves_a_due_task_in_one_step(lab: Lab) -> None:
     view.assert_conserved()
     assert lab.store.promote(1, 1, [item]) == 0
     assert differences(view, lab.view()) == {}
+
+
+@pytest.mark.parametrize("member", [b"", b"\xff\xfe", b"\x00\x00\x01\x00\x00q", b"x" * 80])
+def test_an_unreadable_delayed_member_goes_to_the_dead_letters(lab: Lab, member: bytes) -> None:
+    """The good task beside it is promoted all the same (celery/celery #1113)."""
+    submit(lab.store, task("good", due=2**50))
+    lab.ripen()
+    lab.spoil_delayed(member)
+    bad = [each for each in lab.store.due(10)[0] if each.reason]
+    assert [each.member for each in bad] == [member]
+    assert lab.store.bury_delayed(1, bad) == 1
+    assert lab.store.bury_delayed(1, bad) == 0
+    assert promote_all(lab.store) == 1
+    view = lab.view()
+    assert view.dead == [(b"", bad[0].reason)]
+    assert view.counters["unreadable:delayed"] == 1
+    view.assert_conserved()
 
 
 @pytest.mark.parametrize("policy", ["fifo", "priority"])

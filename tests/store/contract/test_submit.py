@@ -12,7 +12,7 @@ from tests.store.contract.steps import admit_all, complete, submit, task
 from tq_celery.errors import DuplicateTaskError, PayloadTooLargeError, QueueFullError
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Limits, Token
-from tq_celery.store.record import NO_DEADLINE, TaskKey, unpack_delayed, unpack_record
+from tq_celery.store.record import NO_DEADLINE, TaskKey, unpack_record
 
 
 def test_a_task_waits_in_ingress(lab: Lab) -> None:

@@ -15,9 +15,10 @@ from tq_celery.store.contract import (
     Ingress,
     Promotion,
 )
+from tq_celery.store.due import read_due
 from tq_celery.store.memory.base import Base
 from tq_celery.store.memory.state import DeadLetter
-from tq_celery.store.record import arrive_due, replace_admitted, unpack_delayed
+from tq_celery.store.record import replace_admitted
 
 __all__ = ["Lead"]
 
@@ -101,8 +102,7 @@ class Lead(Base):
             if at > self.ns.now:
                 return ready, at - self.ns.now
             if len(ready) < count:
-                queue, tenant, record = unpack_delayed(member)
-                ready.append(DueTask(member, at, queue, tenant, arrive_due(record, at)))
+                ready.append(read_due(member, at))
         return ready, None
 
     def bury_delayed(self, epoch: int, items: Sequence[DueTask]) -> int:

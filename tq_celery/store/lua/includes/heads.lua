@@ -25,10 +25,9 @@ end
 -- Queues that share workers with `queue`, itself included.
 local function peers_of(queue)
   if not context.groups then return { queue } end
-  local group, peers, named = group_of(queue), {}, false
-  local pairs_ = redis.call('HGETALL', key('groups'))
+  local group, peers, named, pairs_ = group_of(queue), {}, false, redis.call('HGETALL', key('groups'))
   for i = 1, #pairs_, 2 do
-    if pairs_[i] == group then named = true end
+    named = named or pairs_[i] == group
     if pairs_[i + 1] == group then peers[#peers + 1] = pairs_[i] end
   end
   -- a queue without a field is in the group of its own name
