@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tq_celery.policies.contract import Policy, Task
@@ -95,14 +95,17 @@ def admit_all(store: Any, epoch: int = 1, arrivals: Sequence[tuple[int, int]] = 
     return moved
 
 
-def promote_all(store: Any, epoch: int = 1) -> int:
-    """Promote what is due."""
+def promote_all(
+    store: Any, epoch: int = 1, arrive: Callable[[bytes], bytes] = lambda record: record
+) -> int:
+    """Promote what is due; ``arrive`` may give a record another arrival."""
     policy, moved = policy_of(store), 0
     generation = int(store.config()["generation"])
     while found := store.due(MAX_BATCH)[0]:
+        records = [arrive(each.record) for each in found]
         items = [
-            Promotion(each.member, each.queue, each.tenant, rank(policy, each.record), each.record)
-            for each in found
+            Promotion(each.member, each.queue, each.tenant, rank(policy, record), record)
+            for each, record in zip(found, records, strict=True)
         ]
         moved += store.promote(epoch, generation, items)
     return moved

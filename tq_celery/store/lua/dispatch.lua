@@ -37,7 +37,7 @@ end
 local group = queues[1] and group_of(queues[1])
 local V = group and context.fair and virtual_time(group)
 local starts = group and queue_key('starts', group)
-if context.fair and group then peers = peers_of(group) end
+if context.fair and group then peers = peers_of(queues[1]) end
 if context.fair and group and rebase(group, peers) then V = 0 end
 if #queues > 1 then for _, queue in ipairs(queues) do look(queue) end end
 local began, ended, moved = {}, {}, 0
