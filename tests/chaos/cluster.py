@@ -7,6 +7,7 @@ how every test ends: each accepted task has exactly one result record and nothin
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from tests.servers import ValkeyServer
 from tests.waiting import wait_until
 from tq_celery.settings import Settings
 from tq_celery.states import Outcome
+from tq_celery.store.contract import Limits, Receipt, Submission
 from tq_celery.store.keys import GROUP, Keys
 from tq_celery.store.redis_store import RedisStore
 
@@ -36,6 +38,19 @@ QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)
 LIVE = ("submitted", "delayed", "pending", "dispatched")
+
+
+class _Bulk:
+    """Stands in for the producers of an application: keeps what it is given."""
+
+    clock_offset = 0
+
+    def __init__(self) -> None:
+        self.taken: list[Submission] = []
+
+    def submit(self, submission: Submission, limits: Limits, *, once: bool = False) -> Receipt:
+        self.taken.append(submission)
+        return Receipt("accepted", int(time.time() * 1000))
 
 
 class Program:
@@ -61,10 +76,8 @@ class Program:
 
     def kill(self) -> None:
         """Kill the process and its children at one blow (SIGKILL)."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
 
     def signal(self, number: int) -> None:
@@ -208,6 +221,20 @@ class Cluster:
         self.app.tasks[name].apply_async(args, task_id=task_id, **options)
         self.submitted.append(task_id)
         return task_id
+
+    def send_many(self, name: str, count: int, **options: Any) -> None:
+        """Submit ``count`` tasks of one kind in few round trips; ``tenant`` may be a function."""
+        tq, tenant = self.app.tq, options.pop("tenant", None)
+        limits, real, bulk = tq.limits, tq.producers, _Bulk()
+        tq.producers = bulk
+        try:
+            for number in range(count):
+                own = {**options, "tenant": tenant(number)} if tenant else options
+                self.send(name, **own)
+        finally:
+            tq.producers = real
+        for receipt in self.store.submit_many(bulk.taken, limits):
+            assert isinstance(receipt, Receipt), receipt
 
     def runs(self) -> Counter[str]:
         """Return how often each body started, by the first word it noted."""

@@ -82,7 +82,7 @@ def test_leaders_killed_in_the_middle_of_batches(cluster_of: Any, make_server: A
 
 
 def test_scripts_flushed_all_the_while(cluster_of: Any, make_server: Any) -> None:
-    """A server that forgets its scripts a hundred times costs nothing (Openpanel-dev/groupmq #16)."""
+    """Scripts forgotten a hundred times cost nothing (Openpanel-dev/groupmq #16)."""
     cluster = cluster_of(make_server("redis"))
     cluster.scheduler()
     cluster.worker("threads", 8)
