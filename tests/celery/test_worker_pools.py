@@ -54,7 +54,8 @@ def test_a_warm_stop_withdraws_and_leaves_nothing(worker_lab, pool):
     lab.idle()
     wait_until(
         lambda: lab.client.xinfo_consumers(lab.keys.of_queue("exec", "celery"), "workers") == [],
-        "the consumer is gone", 5,
+        "the consumer is gone",
+        5,
     )
 
 

@@ -55,7 +55,7 @@ def test_a_killed_workers_task_runs_again_within_two_leases(worker_lab, pool):
     """taskiq-python/taskiq-redis #101, the other half: a dead owner is not waited for."""
     lab = worker_lab(lease=2.0)
     first = lab.worker(pool)
-    lab.send("nap", 3.0, mark="x") if False else lab.send("nap", 3.0)
+    lab.send("nap", 3.0)
     wait_until(lambda: len(lab.runs()) == 1, "the task starts", 10)
     second = lab.worker(pool)
     first.kill()
@@ -80,7 +80,7 @@ def test_a_stopped_worker_lapses_though_its_renewer_lives(worker_lab):
     lab.settled(1)
     os.kill(first.pid, signal.SIGCONT)
     wait_until(lambda: "passed to others" in first.text(), "the stale settlement is noticed", 10)
-    assert lab.outcomes() == {"completed": 1, "lost": 1} or lab.outcomes()["completed"] == 1
+    assert lab.outcomes()["completed"] == 1
     assert lab.send("add", 1, 1).get(timeout=10) == 2
     lab.idle()
 
@@ -187,7 +187,8 @@ def test_rolling_restarts_lose_nothing_and_repeat_nothing(worker_lab, pool):
         asked = time.monotonic()
         worker.terminate()
         assert time.monotonic() - asked < 4
-        assert not lab.counters().get("dispatched:celery"), "all was settled or given back"
+        held = lab.client.xpending(lab.keys.of_queue("exec", "celery"), "workers")
+        assert not held["pending"], "all was settled or given back"
     lab.worker(pool)
     lab.settled(500, 60)
     started = [run["id"] for run in lab.runs()]

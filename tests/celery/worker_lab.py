@@ -79,7 +79,9 @@ class WorkerLab:
         if self.scheduler is not None:
             self.scheduler.start()
 
-    def worker(self, pool: str = "prefork", *options: str, concurrency: int | None = None) -> Worker:
+    def worker(
+        self, pool: str = "prefork", *options: str, concurrency: int | None = None
+    ) -> Worker:
         """Start a worker and wait until it has announced itself."""
         known = set(self.announced())
         log = self.folder / f"worker-{len(self.workers)}.log"
@@ -99,7 +101,8 @@ class WorkerLab:
         self.workers.append(worker)
         wait_until(
             lambda: not worker.alive or set(self.announced()) - known,
-            "the worker announces itself", 30,
+            "the worker announces itself",
+            30,
         )
         assert worker.alive, worker.text()
         return worker
@@ -145,6 +148,7 @@ class WorkerLab:
 
     def idle(self, queue: str = "celery") -> None:
         """Wait until nothing of ``queue`` is left in any structure."""
+
         def empty() -> bool:
             live = {f"{word}:{queue}" for word in ("submitted", "pending", "dispatched", "delayed")}
             return not live & set(self.counters())

@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Any
 
 from celery import bootsteps
+from celery.worker.state import task_ready
 
 from tq_celery.worker.credit import offered_slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
@@ -136,6 +137,8 @@ class TQStep(bootsteps.StartStopStep):
         table, reader, strategies = self._table, self.reader, self._strategies
         if reader is None or strategies is None:
             return
+        while table.forgotten:
+            task_ready(table.forgotten.popleft())
         end = monotonic() + SPELL
         most = pool_size(self._consumer) * PREFORK_DEPTH if not self._in_process else 0
         fetched, waiting = table.fetched, table.waiting

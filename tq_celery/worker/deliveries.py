@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Delivery, Return, Settlement, Token
@@ -25,7 +26,7 @@ __all__ = ["Burial", "DeliveryTable", "Held"]
 class Held:
     """One delivery that this worker holds. ``fetched`` is monotonic seconds."""
 
-    __slots__ = ("delivery", "fetched", "handed", "reserved", "started", "task_id")
+    __slots__ = ("delivery", "fetched", "handed", "request", "reserved", "started", "task_id")
 
     def __init__(self, delivery: Delivery, fetched: float) -> None:
         self.delivery = delivery
@@ -35,6 +36,8 @@ class Held:
         self.started = 0.0
         #: Whether Celery has it.
         self.handed = False
+        #: Celery's request, once there is one.
+        self.request: Any = None
         #: Whether Celery counts it among its reserved requests.
         self.reserved = False
 
@@ -73,6 +76,8 @@ class DeliveryTable:
         self.parked: dict[str, Held] = {}
         #: Task ids that Celery has in its hands.
         self.ids: dict[str, Held] = {}
+        #: Requests that Celery still counts as reserved although their delivery was given back.
+        self.forgotten: deque[Any] = deque()
         #: What the I/O thread still has to write to the store; times are monotonic seconds.
         self.outbox: deque[Departure] = deque()
 
@@ -165,6 +170,10 @@ class DeliveryTable:
         for held in reversed(waiting[max(keep, 0) :]):
             if held.fetched < before and self.waiting.pop(held, self) is not self:
                 taken.append(held)
+                if held.reserved:
+                    self.forgotten.append(held.request)
+        if self.forgotten:
+            self.arrived.set()
         return taken
 
     def hand_over_again(self) -> None:
@@ -172,6 +181,7 @@ class DeliveryTable:
         lost = [held for held in tuple(self.waiting) if held.handed]
         for held in reversed(lost):
             held.handed = held.reserved = False
+            held.request = None
             if held.task_id is not None:
                 self.ids.pop(held.task_id, None)
             self.fetched.appendleft(held)

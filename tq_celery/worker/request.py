@@ -94,6 +94,7 @@ class ScheduledRequest:
         args: tuple[Any, ...] = ()
         if self.tq_in_process:
             if held not in table.waiting:
+                state.task_ready(request)
                 raise TaskRevokedError(request.id)
             if self.tq_suspect():
                 self.tq_claim()
@@ -148,6 +149,7 @@ class ScheduledRequest:
     def tq_claim(self) -> None:
         request: Any = self
         if not self.tq_table.claim(self.tq_held):
+            state.task_ready(request)
             raise TaskRevokedError(request.id)
 
     def tq_run(self) -> Any:

@@ -120,10 +120,12 @@ class Strategies:
                     connection_errors=connection_errors, body=message.body,
                     headers=message.headers, decoded=False, utc=True,
                 )  # fmt: skip
+                _check_time_limits(request.time_limits)
             except Exception as error:  # noqa: BLE001 - headers and body are the sender's
                 self._invalid(held, message, error)
                 return
             request.tq_held = held
+            held.request = request
             if does_info:
                 _log_received(request)
             if request.tq_suspect():
@@ -158,6 +160,14 @@ class Strategies:
         due = min(due, now + LONGEST_HOLD / 1000)
         self._next_token[name] = due + 1 / bucket.fill_rate
         return max(1, int((due - now) * 1000))
+
+
+def _check_time_limits(limits: Any) -> None:
+    """Raise ``ValueError`` for what the pool would choke on after the task was started."""
+    hard, soft = limits
+    for limit in (hard, soft):
+        if limit is not None and not isinstance(limit, (int, float)):
+            raise ValueError(f"time limit {limit!r} is not a number")
 
 
 def _log_received(request: Any) -> None:

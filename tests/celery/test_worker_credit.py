@@ -1,0 +1,117 @@
+"""What a worker offers the scheduler, and that it never keeps work from those who could start it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.waiting import wait_until
+
+
+def _offers(lab, field: str) -> list:
+    return sorted(each[field] for each in lab.announced().values())
+
+
+def test_overlapping_queues_are_all_served(worker_lab):
+    lab = worker_lab()
+    lab.worker("threads", "-Q", "left,shared")
+    lab.worker("threads", "-Q", "right,shared")
+    assert _offers(lab, "queues") == [["left", "shared"], ["right", "shared"]]
+    for queue in ("left", "right", "shared"):
+        for _ in range(20):
+            lab.send("nap", 0.02, queue=queue)
+    lab.settled(60)
+    assert [lab.outcomes(queue) for queue in ("left", "right", "shared")] == [{"completed": 20}] * 3
+
+
+def test_queues_follow_the_consumer(worker_lab):
+    lab = worker_lab()
+    lab.worker("threads")
+    lab.app.control.add_consumer("extra", reply=True)
+    wait_until(lambda: _offers(lab, "queues") == [["celery", "extra"]], "extra is announced", 5)
+    lab.send("nap", 0.0, queue="extra")
+    lab.settled(1)
+    lab.app.control.cancel_consumer("celery", reply=True)
+    wait_until(lambda: _offers(lab, "queues") == [["extra"]], "celery is withdrawn", 5)
+    lab.send("nap", 0.0)
+    time.sleep(1)
+    assert lab.counters().get("pending:celery") == 1
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_broker_tasks_take_their_slots(worker_lab, pool):
+    lab = worker_lab()
+    lab.worker(pool, "--prefetch-multiplier", "1", concurrency=4)
+    assert _offers(lab, "slots") == [4]
+    for _ in range(2):
+        lab.send("stock_nap", 3.0)
+    wait_until(lambda: _offers(lab, "slots") == [2], "two slots are left", 5)
+    for _ in range(6):
+        lab.send("nap", 0.3)
+    time.sleep(0.15)
+    assert lab.counters()["dispatched:celery"] <= 2
+    lab.settled(6)
+    wait_until(lambda: _offers(lab, "slots") == [4], "all slots are free again", 6)
+
+
+def test_an_early_acknowledged_task_keeps_its_slot(worker_lab):
+    lab = worker_lab()
+    lab.worker("prefork", concurrency=2)
+    lab.send("early")
+    results = lab.settled(1)
+    assert results[0]["outcome"] == "completed"
+    time.sleep(3)
+    assert len(lab.runs()) == 1
+
+
+def test_autoscale_reaches_its_maximum(worker_lab):
+    lab = worker_lab()
+    lab.worker("prefork", "--autoscale=8,1", concurrency=0)
+    assert _offers(lab, "slots") == [8]
+    for _ in range(24):
+        lab.send("nap", 1.0)
+    wait_until(lambda: len({run["pid"] for run in lab.runs()}) == 8, "eight processes work", 15)
+    lab.settled(24)
+
+
+def test_a_killed_workers_slots_vanish_within_its_lease(worker_lab):
+    lab = worker_lab(lease=1.0)
+    lab.worker("threads")
+    lab.workers[0].kill()
+    wait_until(lambda: not lab.announced(), "the announcement is gone", 3)
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_an_urgent_task_waits_behind_no_read_ahead(worker_lab, pool):
+    """A worker that was fast a moment ago holds a deep read-ahead; slow tasks must not inherit it."""
+    lab = worker_lab(policy="priority", lease=5.0)
+    lab.worker(pool, concurrency=2)
+    for _ in range(1500):
+        lab.send("noop", priority=5)
+    for _ in range(60):
+        lab.app.tasks["nap"].apply_async((1.0,), {"mark": "low"}, priority=1)
+    wait_until(lambda: len(lab.runs()) >= 2, "slow tasks run", 30)
+    earlier = len(lab.runs())
+    lab.app.tasks["nap"].apply_async((0.1,), {"mark": "urgent"}, priority=200)
+    wait_until(
+        lambda: any(run["mark"] == "urgent" for run in lab.runs()), "the urgent task starts", 10
+    )
+    started = [run["mark"] for run in lab.runs()]
+    assert started.index("urgent") - earlier <= 2 + 2
+
+
+def test_a_rate_limit_holds_no_slot(worker_lab):
+    lab = worker_lab(policy="fifo")
+    lab.worker("threads", concurrency=1)
+    started = time.monotonic()
+    for _ in range(10):
+        lab.send("limited")
+    lab.send("nap", 0.0)
+    wait_until(lambda: lab.runs("end"), "the other task is not held up", 5)
+    assert time.monotonic() - started < 1.5
+    lab.settled(11)
+    took = time.monotonic() - started
+    assert 1.2 < took < 8
+    counters = lab.outcomes()
+    assert counters["completed"] == 11
