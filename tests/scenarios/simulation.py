@@ -8,7 +8,7 @@ tenant got.
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import Any
 
 from tests.store.contract.steps import NO_LIMITS, admit_all, complete, promote_all, task
@@ -30,7 +30,7 @@ class Simulation:
         self.time = 0.0
         self.number = 0
         #: tenant -> cost of what has started
-        self.service: Counter[str] = Counter()
+        self.service: defaultdict[str, float] = defaultdict(float)
         self.starts: list[tuple[float, str, str]] = []
         self.waits: dict[str, list[float]] = defaultdict(list)
         self._sent: dict[str, float] = {}

@@ -23,6 +23,11 @@ from tq_celery.store.redis_store import RedisStore
 __all__ = ["Lab", "MemoryLab", "RedisLab", "View", "differences"]
 
 Waiting = tuple[bytes, float, int, int]
+#: The fields of a view that are empty when every accepted task has ended.
+_LIVE = (
+    "live running ingress delayed pending heads gated unranked starts exec superseded obituary "
+    "payload"
+).split()
 
 
 @dataclass
@@ -83,6 +88,10 @@ class View:
             waiting[tenant] += len(keys)
         return dict(waiting), {t: n for t, n in self.running.items() if n}
 
+    def nonempty(self, *fields: str) -> dict[str, Any]:
+        """Return those of the named fields (all that hold live tasks, by default) with content."""
+        return {name: getattr(self, name) for name in fields or _LIVE if getattr(self, name)}
+
     def _accepting(self) -> set[str]:
         return {n.partition(":")[2] for n in self.counters if n.startswith("accepted:")}
 
@@ -111,6 +120,10 @@ class Lab(Protocol):
 
     store: Any
 
+    @property
+    def kind(self) -> str:
+        """``memory`` or ``server``."""
+
     def view(self) -> View:
         """Return everything."""
 
@@ -127,7 +140,16 @@ class Lab(Protocol):
         """Let the leader's lease have run out."""
 
     def ripen(self) -> None:
-        """Let every delayed task be due, in the order in which they were due."""
+        """Let every delayed task be due, all in one ms."""
+
+    def dead_entries(self) -> list[bytes]:
+        """Return the ids of the dead letters in order."""
+
+    def forget_payloads(self) -> None:
+        """Let the payloads be gone."""
+
+    def limit_done(self, most: int) -> None:
+        """Bound the done memory."""
 
     def spoil_ingress(self, fields: dict[bytes, bytes]) -> None:
         """Append an entry that is not ours to ingress."""
@@ -218,6 +240,15 @@ class MemoryLab:
         for member, due in list(self.store.ns.delayed):
             self.store.ns.delayed.add(member, min(due, 1))
 
+    def dead_entries(self) -> list[bytes]:
+        return list(self.store.ns.dead)
+
+    def forget_payloads(self) -> None:
+        self.store.ns.payload.clear()
+
+    def limit_done(self, most: int) -> None:
+        self.store.ns.done_max = most
+
     def spoil_ingress(self, fields: dict[bytes, bytes]) -> None:
         from tq_celery.store.memory.state import IngressEntry
 
@@ -234,7 +265,8 @@ class RedisLab:
     kind = "server"
 
     def __init__(self, store: RedisStore, client: redis.Redis, **seed: Any) -> None:
-        self.store, self.client, self.keys = store, client, store.keys
+        self.store, self.keys = store, store.keys
+        self.client: Any = client
         settings = Settings(namespace=store.keys.namespace, **seed)
         store.seed(settings)
 
@@ -329,8 +361,18 @@ class RedisLab:
 
     def ripen(self) -> None:
         key = self.keys.name("delayed")
-        for member, _ in self.client.zrange(key, 0, -1, withscores=True):
-            self.client.zadd(key, {member: 1}, xx=True)
+        members = self.client.zrange(key, 0, -1)
+        for start in range(0, len(members), 1_000):
+            self.client.zadd(key, dict.fromkeys(members[start : start + 1_000], 1), xx=True)
+
+    def dead_entries(self) -> list[bytes]:
+        return [entry for entry, _ in self._stream(self.keys.name("dead"))]
+
+    def forget_payloads(self) -> None:
+        self.client.delete(self.keys.name("payload"))
+
+    def limit_done(self, most: int) -> None:
+        self.store._limits[2] = most
 
     def spoil_ingress(self, fields: dict[bytes, bytes]) -> None:
         self.client.xadd(self.keys.name("ingress"), fields)

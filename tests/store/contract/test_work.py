@@ -68,10 +68,7 @@ def test_a_delivery_without_payload_says_so(lab: Lab) -> None:
     submit(lab.store, task("n"))
     admit_all(lab.store)
     dispatch_all(lab.store)
-    if lab.kind == "memory":
-        lab.store.ns.payload.clear()
-    else:
-        lab.client.delete(lab.keys.name("payload"))
+    lab.forget_payloads()
     (found,) = lab.store.read("w", {"q": 1}, 0)
     assert (found.payload, found.digest) == (None, b"")
 
@@ -86,8 +83,7 @@ def test_settling_leaves_one_result_and_nothing_else(lab: Lab) -> None:
     assert view.results == [(b"0.0.0.n", "q", b"t", "completed", 0, "w", 1)]
     assert view.done == {b"0.0.0.n"}
     assert view.counters == {"accepted:q": 1, "completed:q": 1}
-    assert view.live == view.running == view.exec == {}
-    assert view.payload == set()
+    assert view.nonempty() == {}
 
 
 @pytest.mark.parametrize("outcome", [o for o in Outcome if o is not Outcome.DEAD])
@@ -202,7 +198,7 @@ def test_a_buried_task_leaves_a_letter_and_an_obituary(lab: Lab) -> None:
     assert view.obituary == {"q": [(b"0.0.0.n", "poison")]}
     assert view.payload == {b"0.0.0.n"}, "kept until the obituary is written"
     assert view.counters == {"accepted:q": 1, "dead:q": 1}
-    assert view.live == view.running == view.exec == {}
+    assert view.nonempty("live", "running", "exec") == {}
     assert lab.store.bury("w", found.token, "poison") is False
     assert differences(view, lab.view()) == {}
 
@@ -269,7 +265,7 @@ def test_the_loss_that_spends_the_budget_buries(lab: Lab) -> None:
     view = lab.view()
     assert view.dead == [(b"0.0.0.n", "worker lost")]
     assert view.obituary == {"q": [(b"0.0.0.n", "worker lost")]}
-    assert view.pending == view.exec == {}
+    assert view.nonempty("pending", "exec") == {}
 
 
 def test_a_worker_that_stops_returns_its_deliveries_uncounted(lab: Lab) -> None:
@@ -311,18 +307,11 @@ def test_unread_entries_return_when_the_last_worker_is_gone(lab: Lab) -> None:
 # -- dead letters ------------------------------------------------------------------------------
 
 
-def dead_entry(lab: Lab) -> bytes:
-    if lab.kind == "memory":
-        return next(iter(lab.store.ns.dead))
-    entry: bytes = lab.client.xrange(lab.keys.name("dead"))[0][0]
-    return entry
-
-
 def test_a_requeued_letter_is_the_next_generation(lab: Lab) -> None:
     (found,) = deliver(lab, "n")
     lab.store.bury("w", found.token, "poison")
     lab.store.close_obituaries(lab.store.read_obituaries("w", ["q"]))
-    entry = dead_entry(lab)
+    (entry,) = lab.dead_entries()
     assert lab.store.requeue(entry) == "requeued"
     view = lab.view()
     assert view.dead == []
@@ -341,7 +330,7 @@ def test_a_requeued_letter_is_the_next_generation(lab: Lab) -> None:
 def test_letters_can_be_purged(lab: Lab) -> None:
     (found,) = deliver(lab, "n")
     lab.store.bury("w", found.token, "poison")
-    entry = dead_entry(lab)
+    (entry,) = lab.dead_entries()
     assert lab.store.purge_dead([entry, b"1-1"]) == 1
     assert lab.store.requeue(entry) == "missing"
     assert lab.store.purge_dead([]) == 0
