@@ -1,18 +1,17 @@
 """Two stores under one set of tools: seed exact state, let time pass, look at everything.
 
-A :class:`View` is what a namespace holds, without the times and entry ids in which two runs of the
+A :class:`~tests.store.contract.view.View` is what a namespace holds, without the times and entry ids in which two runs of the
 same steps differ. ``MemoryLab`` reads it off Python structures, ``RedisLab`` off the keys.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import redis
 
+from tests.store.contract.view import View, Waiting
 from tq_celery.settings import Settings
 from tq_celery.store.contract import Token
 from tq_celery.store.keys import Keys
@@ -20,99 +19,7 @@ from tq_celery.store.memory_store import MemoryStore
 from tq_celery.store.record import DELIVERY, TaskKey, unpack_delayed, unpack_record
 from tq_celery.store.redis_store import RedisStore
 
-__all__ = ["Lab", "MemoryLab", "RedisLab", "View", "differences"]
-
-Waiting = tuple[bytes, float, int, int]
-#: The fields of a view that are empty when every accepted task has ended.
-_LIVE = (
-    "live running ingress delayed pending heads gated unranked starts exec superseded obituary "
-    "payload"
-).split()
-
-
-@dataclass
-class View:
-    """A namespace at one moment; equal for two stores that were taken through the same steps."""
-
-    counters: dict[str, int] = field(default_factory=dict)
-    live: dict[bytes, int] = field(default_factory=dict)
-    running: dict[bytes, int] = field(default_factory=dict)
-    payload: set[bytes] = field(default_factory=set)
-    ingress: list[tuple[str, bytes, bytes]] = field(default_factory=list)
-    delayed: list[tuple[str, bytes, bytes, int, int]] = field(default_factory=list)
-    #: (queue, tenant) -> (key, rank, attempts, paid) in order
-    pending: dict[tuple[str, bytes], list[Waiting]] = field(default_factory=dict)
-    heads: dict[str, list[tuple[bytes, float]]] = field(default_factory=dict)
-    gated: dict[str, set[bytes]] = field(default_factory=dict)
-    unranked: dict[tuple[str, bytes], set[bytes]] = field(default_factory=dict)
-    virtual: dict[str, float] = field(default_factory=dict)
-    starts: dict[str, dict[bytes, float]] = field(default_factory=dict)
-    #: queue -> (key, attempts, epoch) in order
-    exec: dict[str, list[tuple[bytes, int, int]]] = field(default_factory=dict)
-    superseded: dict[str, int] = field(default_factory=dict)
-    obituary: dict[str, list[tuple[bytes, str]]] = field(default_factory=dict)
-    done: set[bytes] = field(default_factory=set)
-    #: (key, queue, tenant, outcome, attempts, worker, epoch) in order
-    results: list[tuple[Any, ...]] = field(default_factory=list)
-    #: (key, reason) in order; the key is empty for an unreadable entry
-    dead: list[tuple[bytes, str]] = field(default_factory=list)
-    fence: int = 0
-
-    def scan(self) -> dict[str, int]:
-        """Count live tasks by state and queue from the structures themselves."""
-        found: Counter[str] = Counter()
-        for queue, _, _ in self.ingress:
-            found[f"submitted:{queue}"] += 1
-        for queue, *_ in self.delayed:
-            found[f"delayed:{queue}"] += 1
-        for (queue, _), tasks in self.pending.items():
-            found[f"pending:{queue}"] += len(tasks)
-        for (queue, _), keys in self.unranked.items():
-            found[f"pending:{queue}"] += len(keys)
-        for queue, entries in self.exec.items():
-            found[f"dispatched:{queue}"] += len(entries)
-        for _, queue, _, outcome, *_ in self.results:
-            found[f"{outcome}:{queue}"] += 1
-        for queue in {name.partition(":")[2] for name in found} | self._accepting():
-            of_queue = sum(n for name, n in found.items() if name.partition(":")[2] == queue)
-            found[f"accepted:{queue}"] = of_queue
-        return {name: n for name, n in found.items() if n}
-
-    def scan_tenants(self) -> tuple[dict[bytes, int], dict[bytes, int]]:
-        """Count live tasks by tenant, and separately those outside exec."""
-        waiting: Counter[bytes] = Counter(tenant for _, tenant, _ in self.ingress)
-        waiting.update(tenant for _, tenant, *_ in self.delayed)
-        for (_, tenant), tasks in self.pending.items():
-            waiting[tenant] += len(tasks)
-        for (_, tenant), keys in self.unranked.items():
-            waiting[tenant] += len(keys)
-        return dict(waiting), {t: n for t, n in self.running.items() if n}
-
-    def nonempty(self, *fields: str) -> dict[str, Any]:
-        """Return those of the named fields (all that hold live tasks, by default) with content."""
-        return {name: getattr(self, name) for name in fields or _LIVE if getattr(self, name)}
-
-    def _accepting(self) -> set[str]:
-        return {n.partition(":")[2] for n in self.counters if n.startswith("accepted:")}
-
-    def assert_conserved(self) -> None:
-        """Compare the counters with a full scan: nothing vanished, nothing appeared."""
-        counted = {n: c for n, c in self.counters.items() if not n.startswith("unreadable:")}
-        assert counted == self.scan()
-        waiting, running = self.scan_tenants()
-        total = Counter(waiting) + Counter(running)
-        assert dict(total) == self.live
-        entries = sum(len(each) for each in self.exec.values())
-        assert sum(running.values()) == entries
-
-
-def differences(one: View, other: View) -> dict[str, tuple[Any, Any]]:
-    """Return the fields in which two views differ."""
-    return {
-        name: (mine, theirs)
-        for name, mine in vars(one).items()
-        if mine != (theirs := getattr(other, name))
-    }
+__all__ = ["Lab", "MemoryLab", "RedisLab", "wipe"]
 
 
 class Lab(Protocol):

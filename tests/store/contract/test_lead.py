@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.contract.lab import Lab, differences
+from tests.store.contract.lab import Lab
 from tests.store.contract.steps import (
     NO_LIMITS,
     admit_all,
@@ -20,6 +20,7 @@ from tests.store.contract.steps import (
     submit,
     task,
 )
+from tests.store.contract.view import differences
 from tq_celery.errors import FencedError
 from tq_celery.store.contract import Admission, Arrival, Promotion
 from tq_celery.store.record import unpack_record

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.store.contract.lab import Lab, MemoryLab, RedisLab, differences, wipe
+from tests.store.contract.lab import Lab, MemoryLab, RedisLab, wipe
 from tests.store.contract.steps import (
     NO_LIMITS,
     admit_all,
@@ -30,6 +30,7 @@ from tests.store.contract.steps import (
     rerank_all,
     task,
 )
+from tests.store.contract.view import differences
 from tq_celery.errors import DuplicateTaskError, FencedError
 from tq_celery.settings import Settings
 from tq_celery.states import Outcome

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.store.contract.lab import Lab, View, differences
+from tests.store.contract.lab import Lab
 from tests.store.contract.steps import admit_all, complete, submit, task
+from tests.store.contract.view import View, differences
 from tq_celery.errors import DuplicateTaskError, PayloadTooLargeError, QueueFullError
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Limits, Token

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.store.contract.lab import Lab, View, differences
+from tests.store.contract.lab import Lab
 from tests.store.contract.steps import (
     admit_all,
     announce,
@@ -17,6 +17,7 @@ from tests.store.contract.steps import (
     submit,
     task,
 )
+from tests.store.contract.view import View, differences
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Delivery, Return, Token
 
