@@ -11,6 +11,8 @@
 -- ARGV[7] most deliveries in this call
 -- RETURNS number taken back
 --#include keys clock counts heads run settle bury aside restore raw recall wake
+-- most slices of run records that one call looks at
+local SLICES = 8
 local queue, age, batch = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7])
 local now, stream, taken = now_ms(), queue_key('exec', queue), 0
 load_context()
@@ -56,14 +58,18 @@ if not served then
 end
 
 -- a deleted exec stream leaves run records behind; a bounded look at each call finds them
-local slice = redis.call('HSCAN', queue_key('running', queue),
-  redis.call('HGET', key('scan'), queue) or '0', 'COUNT', batch)
-redis.call('HSET', key('scan'), queue, slice[1])
-for i = 1, #slice[2], 2 do
-  local entry = slice[2][i]
-  local born = tonumber(string.match(entry, '^%d+') or '0')
-  if born + age < now and not redis.call('XRANGE', stream, entry, entry)[1] then give(entry) end
+local cursor = redis.call('HGET', key('scan'), queue) or '0'
+for _ = 1, SLICES do
+  local slice = redis.call('HSCAN', queue_key('running', queue), cursor, 'COUNT', batch)
+  cursor = slice[1]
+  for i = 1, #slice[2], 2 do
+    local entry = slice[2][i]
+    local born = tonumber(string.match(entry, '^%d+') or '0')
+    if born + age < now and not redis.call('XRANGE', stream, entry, entry)[1] then give(entry) end
+  end
+  if cursor == '0' or taken >= batch then break end
 end
+redis.call('HSET', key('scan'), queue, cursor)
 write_counts()
 if taken > 0 then
   redis.call('DEL', key('starved'))
