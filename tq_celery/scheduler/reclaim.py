@@ -98,5 +98,5 @@ class Reclaim(Loop):
             while not self.stopping:
                 taken = self._store.reclaim_orphans(queue, age, self._batch)
                 self._counts.orphans += max(0, taken)
-                if taken < self._batch:
+                if taken <= 0:
                     break
