@@ -22,6 +22,8 @@ from tq_celery.errors import FencedError, StoreError, StoreUnavailableError
 __all__ = ["SCRIPTS", "Script", "call", "call_many", "translate"]
 
 _FOLDER = files("tq_celery.store") / "lua"
+#: Script flushes in the middle of one batch that are made good.
+_FLUSHES = 5
 _LINE = re.compile(r"user_script:(\d+)")
 #: First words of server errors that pass by themselves.
 _PASSING = ("LOADING", "READONLY", "OOM", "MISCONF", "BUSY", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN")
@@ -110,8 +112,10 @@ def call_many(
     """
     try:
         replies = _pipeline(client, script, prefix, calls)
-        missing = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-        if missing:
+        for _ in range(_FLUSHES):
+            missing = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+            if not missing:
+                break
             client.script_load(script.text)
             again = _pipeline(client, script, prefix, [calls[i] for i in missing])
             for i, reply in zip(missing, again, strict=True):
