@@ -27,7 +27,7 @@ from tests.servers import ValkeyServer
 from tests.waiting import wait_until
 from tq_celery.settings import Settings
 from tq_celery.states import Outcome
-from tq_celery.store.contract import Limits, Receipt, Submission
+from tq_celery.store.contract import Limits, Receipt, Submission, WorkerAnnouncement
 from tq_celery.store.keys import GROUP, Keys
 from tq_celery.store.redis_store import RedisStore
 
@@ -212,6 +212,19 @@ class Cluster:
         self.app.close()
         self.store.close()
         self.client.close()
+
+    def hold(self, worker: str, count: int, lease: int, slots: int = 0) -> None:
+        """Read ``count`` deliveries under a name whose lease of ``lease`` ms runs out."""
+        offer = WorkerAnnouncement(worker, ("celery",), slots or count, 0)
+        exec_ = self.keys.of_queue("exec", "celery")
+
+        def held() -> bool:
+            self.store.renew(offer, lease)
+            self.store.read(worker, {"celery": 500}, 50)
+            found = self.client.xpending_range(exec_, GROUP, "-", "+", count + 1, worker)
+            return len(found) >= count
+
+        wait_until(held, f"{worker} holds {count}", 60)
 
     # -- tasks ---------------------------------------------------------------------------------
 
