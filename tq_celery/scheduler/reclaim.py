@@ -14,13 +14,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
+from tq_celery.errors import StoreError, StoreUnavailableError
 from tq_celery.scheduler.contact import Contact
 from tq_celery.scheduler.loop import Loop, Quiet
 from tq_celery.scheduler.stats import SchedulerStats
 from tq_celery.store.contract import LeaderStore, WorkerAnnouncement
 
 __all__ = ["Reclaim"]
+
+Item = TypeVar("Item")
 
 #: Looks at the leases per lease. A killed worker's tasks are back after its lease and one of these.
 LOOKS = 6
@@ -66,7 +70,7 @@ class Reclaim(Loop):
         if self._contact.settled(at):
             for worker in workers:
                 if worker.expires <= now and not self.stopping:
-                    self._take_back(worker)
+                    self._apart(self._take_back, worker)
             if at >= self._sweep_at:
                 self._sweep_at = at + self._lease / 2
                 self._sweep()
@@ -75,6 +79,15 @@ class Reclaim(Loop):
     def recover(self) -> None:
         """A failed call breaks the contact."""
         self._contact.broken()
+
+    def _apart(self, step: Callable[[Item], None], item: Item) -> None:
+        """Do ``step``; a script error is reported and must not hold up the recovery of the rest."""
+        try:
+            step(item)
+        except StoreUnavailableError:
+            raise
+        except StoreError as error:
+            self._report(error, self._rest)
 
     def _take_back(self, worker: WorkerAnnouncement) -> None:
         counted = self._contact.counts(worker.expires)
@@ -93,10 +106,13 @@ class Reclaim(Loop):
 
     def _sweep(self) -> None:
         """Take back what no worker will read; the script knows which queues have workers."""
-        age = round(self._lease * 1000)
         for queue in self._store.queues():
-            while not self.stopping:
-                taken = self._store.reclaim_orphans(queue, age, self._batch)
-                self._counts.orphans += max(0, taken)
-                if taken <= 0:
-                    break
+            self._apart(self._sweep_queue, queue)
+
+    def _sweep_queue(self, queue: str) -> None:
+        age = round(self._lease * 1000)
+        while not self.stopping:
+            taken = self._store.reclaim_orphans(queue, age, self._batch)
+            self._counts.orphans += max(0, taken)
+            if taken <= 0:
+                break
