@@ -1,6 +1,6 @@
--- Unpacks a run record; nil when there is none or the token is not current.
+-- Unpacks a run record; nil when there is none, it is no record or the token is not current.
 local function unpack_run(raw, epoch)
-  if not raw then return nil end
+  if not raw or #raw <= 70 then return nil end
   local held, generation, rank, length = struct.unpack('>I8I4dH', raw)
   if epoch and held ~= epoch then return nil end
   return {
