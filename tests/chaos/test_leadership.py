@@ -274,6 +274,41 @@ def test_a_server_out_of_memory_pauses_work_and_resumes_it(lab: Lab) -> None:
     lab.check_once()
 
 
+def test_a_server_that_turns_read_only_pauses_work_and_resumes_it(lab: Lab) -> None:
+    """A failover makes the old server a replica for a while; nobody dies of its refusals."""
+    lab.worker()
+    scheduler = lab.scheduler()
+    lab.leader()
+    lab.submit(100)
+    lab.wait_dispatched(100)
+    lab.client.replicaof("127.0.0.1", 1)
+    wait_until(lambda: scheduler.lines("round failed: loop=leader"), "renewal fails", timeout=15)
+    time.sleep(TTL)
+    lab.client.replicaof("NO", "ONE")
+    lab.submit(100)
+    lab.wait_dispatched(200, timeout=5)
+    assert scheduler.alive()
+    lab.check_once()
+
+
+def test_a_policy_switch_survives_the_leaders_death_in_the_middle(lab: Lab) -> None:
+    """Ranks of two policies never meet, whoever finishes the switch; nothing is lost."""
+    for _ in range(3):
+        lab.scheduler()
+    lab.leader()
+    for priority in (1, 9, 5):
+        lab.submit(2000, priority=priority)
+    wait_until(lambda: lab.client.xlen(lab.key("ingress")) == 0, "all are pending", timeout=20)
+    lab.store.set_policy("priority")
+    lab.leader().end()
+    lab.store.set_weight(b"tenant-1", 2.0)  # any other change of the configuration meanwhile
+    lab.worker()
+    lab.wait_dispatched(6000, timeout=40)
+    lab.check_once()
+    wait_until(lambda: lab.leader().alive(), "a standby leads")
+    assert not lab.store.stale(10)
+
+
 def test_a_stop_does_not_wait_for_a_server_that_is_gone(make_lab) -> None:
     lab = make_lab()
     scheduler = lab.scheduler()

@@ -31,6 +31,11 @@ __all__ = ["ADMITTED", "Dispatch"]
 ADMITTED = "admitted"
 #: Seconds after which announcements are read again, woken or not.
 REFRESH = 1.0
+#: Seconds after which a refused regrouping is tried again.
+ASK_AGAIN = 0.05
+#: Wakes after which tasks may wait with ranks of an older generation: a switch, and work of the
+#: time before it that came back.
+MAY_OUTDATE = frozenset({"config", "returned", "workers"})
 
 
 class Dispatch(TermLoop):
@@ -78,7 +83,7 @@ class Dispatch(TermLoop):
     def step(self, epoch: int) -> float:
         """Take in what changed, then dispatch one batch a lane and re-rank one batch."""
         self._take_wakes(epoch)
-        if self._rerank.pending:
+        if self._rerank.pending and self.leads(epoch):
             self._rerank.step(epoch)
             self._due = list(self._lanes)
         for lane in self._due:
@@ -96,6 +101,7 @@ class Dispatch(TermLoop):
             wakes, self._wakes = self._wakes, set()
         if "config" in wakes:
             self._ranking.forget()
+        if wakes & MAY_OUTDATE:
             self._rerank.pending = True
         if time.monotonic() >= self._refresh_at or wakes & {"config", "workers"}:
             self._refresh(epoch)
@@ -113,8 +119,12 @@ class Dispatch(TermLoop):
             changed = self._store.regroup(epoch, self._workforce.groups)
             if changed:  # regrouped heads have to be placed anew
                 self._rerank.pending = True
-            if changed >= 0:  # otherwise refused while a re-ranking is under way: tried again
-                self._groups = self._workforce.groups
+            if changed < 0:
+                # Refused while a re-ranking is under way. Queues that are to be joined must not be
+                # dispatched together before they are: keep the lanes and ask again.
+                self._refresh_at = time.monotonic() + ASK_AGAIN
+                return
+            self._groups = self._workforce.groups
         if self._ranking.read(self._store).policy.between == "none":
             self._lanes = [Unscheduled(self._store.queues())]
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
+from tq_celery.errors import StoreError, StoreUnavailableError
 from tq_celery.policies.contract import Policy
 from tq_celery.scheduler.leader import Leadership
 from tq_celery.scheduler.loop import Quiet
@@ -67,7 +68,7 @@ class Promote(TermLoop):
         ranked, unreadable = rank_all_due(policy, due)
         if unreadable:
             self._counts.buried_delayed += self._store.bury_delayed(epoch, unreadable)
-        moved = self._store.promote(epoch, generation, ranked) if ranked else 0
+        moved = self._promote(epoch, generation, ranked, due) if ranked else 0
         if moved < 0:
             self._ranking.forget()
             self._switched()
@@ -76,10 +77,33 @@ class Promote(TermLoop):
         self._promoted()
         return 0.0
 
+    def _promote(
+        self, epoch: int, generation: int, ranked: Sequence[Promotion], due: Sequence[DueTask]
+    ) -> int:
+        """Promote a batch; after a script error one by one, and bury those that cause it."""
+        try:
+            return self._store.promote(epoch, generation, ranked)
+        except StoreUnavailableError:
+            raise
+        except StoreError:
+            tasks = {task.member: task for task in due}
+        moved = 0
+        for item in ranked:
+            try:
+                one = self._store.promote(epoch, generation, [item])
+            except StoreUnavailableError:
+                raise
+            except StoreError as error:
+                buried = tasks[item.member]._replace(reason=str(error))
+                self._counts.buried_delayed += self._store.bury_delayed(epoch, [buried])
+                continue
+            if one < 0:
+                return one
+            moved += one
+        return moved
 
-def rank_all_due(
-    policy: Policy, due: Sequence[DueTask]
-) -> tuple[list[Promotion], list[DueTask]]:
+
+def rank_all_due(policy: Policy, due: Sequence[DueTask]) -> tuple[list[Promotion], list[DueTask]]:
     """Rank what can be read; return it and, with a reason, what cannot."""
     ranked: list[Promotion] = []
     unreadable: list[DueTask] = []

@@ -18,7 +18,7 @@ from tq_celery.store.record import MAX_SCORE, RECORD
 
 __all__ = ["Ranking", "RankingBox", "check_values", "rank_record", "read_ranking"]
 
-#: What producers may send; anything else was not written by one. Costs in seconds, tenants in bytes.
+#: What producers may send; anything else was not written by one. Cost in s, tenant in bytes.
 LEAST_COST, MOST_COST, LONGEST_TENANT = 1e-6, 1e9, 256
 
 
@@ -59,7 +59,7 @@ class RankingBox:
 def check_values(cost: float, deadline: int, tenant: bytes) -> None:
     """Raise ValueError for values that no producer sends and that the scripts cannot take.
 
-    A cost that is not a number would make a score that the server refuses, in the middle of a batch.
+    A cost that is no number would make a score that the server refuses, amid a batch.
     """
     if not LEAST_COST <= cost <= MOST_COST:
         raise ValueError(f"cost is out of range: {cost!r}")

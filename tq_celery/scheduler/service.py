@@ -75,7 +75,7 @@ class Scheduler:
         self.leadership = Leadership()
         self._stores: list[SchedulerStore] = []
         self._make_store = store_factory
-        self._signalled = False
+        self._started = self._signalled = False
         self._stopped = threading.Event()
         self._build()
 
@@ -86,6 +86,7 @@ class Scheduler:
 
     def start(self) -> None:
         """Start all loops in threads; returns at once."""
+        self._started = True
         for loop in self._loops:
             loop.start()
 
@@ -94,6 +95,8 @@ class Scheduler:
         if self._stopped.is_set():
             return
         self._stopped.set()
+        if not self._started:
+            self._election.finish()  # after single rounds: the lease is ours all the same
         for loop in self._term_loops:
             loop.stop()
         # Writers finish the script they are in; the reader may stay blocked, it writes nothing.

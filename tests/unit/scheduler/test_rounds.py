@@ -202,6 +202,39 @@ def test_an_entry_that_the_script_cannot_take_is_buried_alone() -> None:
     assert bench.scheduler.stats.buried == 1
 
 
+def test_a_due_task_that_the_script_cannot_take_is_buried_alone() -> None:
+    class Choking(Store):
+        def promote(self, epoch, generation, items):
+            if any(b"task-2" in item.record for item in items):
+                raise StoreError("promote", "lua/promote.lua:15: a fault")
+            return super().promote(epoch, generation, items)
+
+    bench = Bench(store=Choking())
+    bench.worker("w", "q", slots=4)
+    bench.submit(count=3, delay=10)
+    bench.pass_time(10)
+    bench.run(2)
+    assert bench.exec_keys() == ["task-1", "task-3"]
+    assert bench.scheduler.stats.buried_delayed == 1
+
+
+def test_work_of_an_older_generation_that_comes_back_is_ranked_anew() -> None:
+    bench = Bench({"policy": "fifo"})
+    bench.worker("w", "q", slots=1)
+    bench.submit(priority=1)
+    bench.run()
+    (delivery,) = bench.store.read("w", {"q": 1}, 0)
+    bench.store.set_policy("priority")
+    bench.submit(priority=9)
+    bench.run(3)
+    bench.store.give_back([Return(delivery.token)], 5)
+    bench.run(3)
+    assert bench.exec_keys() == ["task-2"]
+    bench.settle("w")
+    bench.run(2)
+    assert bench.exec_keys() == ["task-1"]
+
+
 @pytest.mark.parametrize("operation", ["admit", "dispatch", "elect", "workers"])
 def test_a_store_that_is_away_loses_nothing(operation: str) -> None:
     bench = Bench()
