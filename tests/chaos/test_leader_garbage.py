@@ -180,3 +180,29 @@ def test_a_payload_that_was_changed(cluster_of: Any, make_server: Any) -> None:
     assert counters["dead"] + counters["failed"] == len(MESSAGES) + 1
     for task_id in (*ids, lost):
         wait_until(cluster.app.AsyncResult(task_id).failed, "the caller learns of it", 5)
+
+
+def test_garbage_that_recovery_meets(cluster_of: Any, make_server: Any) -> None:
+    """Senseless run records and queue names do not keep lost workers' tasks from coming back.
+
+    Seen to fail: one script error broke the contact of the scheduler, which then recovered nothing.
+    """
+    cluster = cluster_of(make_server("valkey"), lease=1.0)
+    cluster.scheduler()
+    doomed = cluster.worker("threads", 2)
+    ids = [cluster.send("nap", 3.0) for _ in range(2)]
+    wait_until(lambda: len(cluster.runs()) == 2, "both run", 10)
+    running = cluster.keys.of_queue("running", "celery")
+    junk = {"99-9": b"junk", "99-8": b"", "junk": b"\xff" * 30, "97-0": b"\xff" * 69}
+    cluster.client.hset(running, mapping=junk)
+    cluster.client.sadd(cluster.keys.name("queues"), b"\xff\xfe")
+    # a queue whose stream is no stream: its script fails each time
+    cluster.client.sadd(cluster.keys.name("queues"), "broken")
+    cluster.client.set(cluster.keys.of_queue("running", "broken"), "no hash")
+    time.sleep(1.5)
+    doomed.kill()
+    cluster.worker("threads", 2)
+    wait_until(lambda: all(cluster.runs()[task] == 2 for task in ids), "both run again", 20)
+    cluster.client.hdel(running, *junk)
+    cluster.client.srem(cluster.keys.name("queues"), b"\xff\xfe", "broken")
+    cluster.assert_clean()
