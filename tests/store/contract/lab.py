@@ -1,7 +1,7 @@
 """Two stores under one set of tools: seed exact state, let time pass, look at everything.
 
-A :class:`~tests.store.contract.view.View` is what a namespace holds, without the times and entry ids in which two runs of the
-same steps differ. ``MemoryLab`` reads it off Python structures, ``RedisLab`` off the keys.
+``MemoryLab`` reads a view off Python structures, ``RedisLab`` off the keys; what differs between
+two runs of the same steps, times and entry ids, is not part of it.
 """
 
 from __future__ import annotations
