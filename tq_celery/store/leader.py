@@ -208,7 +208,7 @@ class RedisLeader(RedisPart):
 
     def queues(self) -> list[str]:
         try:
-            names = self.client.smembers(self.keys.name("queues"))
+            names: Any = self.client.smembers(self.keys.name("queues"))
             return sorted(raw.decode(errors="replace") for raw in names)
         except (redis.RedisError, OSError) as error:
             raise self._wrap("seed", error) from error
