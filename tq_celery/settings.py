@@ -216,9 +216,11 @@ class Settings:
     done_memory: float = _setting(3_600.0, _seconds(0, _YEAR))
     #: Settled tasks remembered at most; about 100 bytes each.
     done_max: int = _setting(1_000_000, _whole(0))
-    #: Waiting tasks allowed in the namespace, in one queue, of one tenant.
+    #: Waiting tasks allowed in the namespace; one more is refused where it is sent.
     max_pending: int | None = _setting(None, _whole(1, optional=True))
+    #: Waiting tasks allowed in one queue.
     max_pending_queue: int | None = _setting(None, _whole(1, optional=True))
+    #: Waiting tasks allowed of one tenant.
     max_pending_tenant: int | None = _setting(None, _whole(1, optional=True))
     #: Bytes of one message.
     max_payload: int = _setting(1_048_576, _whole(1, 512 * 1_048_576))
@@ -228,8 +230,9 @@ class Settings:
     default_tenant: str = _setting("default", _text(r".+", 256, "1 to 256 bytes of text"))
     #: Tasks moved by one script call.
     batch: int = _setting(256, _whole(1, 500))
-    #: Entries kept in the results and the dead-letter stream; None = all.
-    results_maxlen: int | None = _setting(100_000, _whole(0, optional=True))
+    #: Entries kept in the results stream, about; None = all.
+    results_maxlen: int | None = _setting(100_000, _whole(1, optional=True))
+    #: Dead letters kept, about; None = all.
     dead_maxlen: int | None = _setting(None, _whole(1, optional=True))
     #: Tasks running at once in the whole namespace; seeds an empty namespace.
     max_running: int | None = _setting(None, _whole(1, optional=True))

@@ -37,7 +37,7 @@ CASES: dict[str, tuple[list[tuple[object, object]], list[object]]] = {
     "publish_timeout": ([(0.05, 0.05)], [0.01, 4000]),
     "default_tenant": ([("é" * 128, "é" * 128), (" x\n", " x\n")], ["", "é" * 129, b"x"]),
     "batch": ([(1, 1), (500, 500)], [0, 501]),
-    "results_maxlen": ([(None, None), (0, 0)], [-1]),
+    "results_maxlen": ([(None, None), (1, 1)], [0, -1]),
     "dead_maxlen": ([(None, None), (1, 1)], [0]),
     "max_running": ([(None, None), (1, 1)], [0]),
     "routes": (
