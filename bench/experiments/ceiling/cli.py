@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -81,6 +82,7 @@ def command(
                 policy: {name: cost._asdict() for name, cost in _spreads(one).items()}
                 for policy, one in fences.items()
             },
+            "decision_cost": {policy: _growth(results, policy) for policy in policies},
             "tasks": tasks,
             "payload_bytes": PAYLOAD,
             "repetitions": repetitions,
@@ -101,7 +103,7 @@ def _spreads(one: Fence) -> dict[str, Spread]:
     }
 
 
-def _result(policy: str, tenants: int, runs: Sequence[Ceiling]) -> dict[str, object]:
+def _result(policy: str, tenants: int, runs: Sequence[Ceiling]) -> dict[str, Any]:
     def middle(window: str, figure: str) -> float:
         return float(statistics.median(getattr(getattr(run, window), figure) for run in runs))
 
@@ -117,7 +119,15 @@ def _result(policy: str, tenants: int, runs: Sequence[Ceiling]) -> dict[str, obj
     }
 
 
-def _text(results: Sequence[dict[str, object]], fences: dict[str, Fence]) -> str:
+def _growth(results: Sequence[dict[str, Any]], policy: str) -> float:
+    """Return CPU time per decision with the most tenants over that with the fewest."""
+    mine = sorted(
+        (row["tenants"], row["decision_cpu_us"]) for row in results if row["policy"] == policy
+    )
+    return float(mine[-1][1] / mine[0][1])
+
+
+def _text(results: Sequence[dict[str, Any]], fences: dict[str, Fence]) -> str:
     columns = (
         "policy", "tenants", "admit_per_s", "dispatch_per_s", "end_to_end_per_s",
         "decision_cpu_us", "decision_script_us",

@@ -58,7 +58,7 @@ def command(
             else:
                 versions.append(rabbitmq.version)
                 arms.append(RabbitMQArm(rabbitmq))
-        rates = _measure(ours, arms, tasks, repetitions)
+        rates, cpu = _measure(ours, arms, tasks, repetitions)
     ratio = {
         ours_name: {
             arm.name: paired_ratio(rates[ours_name], rates[arm.name])._asdict() for arm in arms[1:]
@@ -66,10 +66,15 @@ def command(
         for ours_name in ("tq", "tq_bulk")
     }
     rows = [
-        [name, *spread(kept), *(_against(ratio, name, arm.name) for arm in arms[1:])]
+        [
+            name,
+            *spread(kept),
+            spread(cpu[name]).median,
+            *(_against(ratio, name, arm.name) for arm in arms[1:]),
+        ]
         for name, kept in rates.items()
     ]
-    headers = ["arm", "tasks/s", "min", "max", *(f"x {arm.name}" for arm in arms[1:])]
+    headers = ["arm", "tasks/s", "min", "max", "CPU us", *(f"x {arm.name}" for arm in arms[1:])]
     emit(
         "\n".join(
             [table(headers, rows), *(f"not run: {key}: {why}" for key, why in missing.items())]
@@ -78,6 +83,7 @@ def command(
             "experiment": "submit",
             "ratio": ratio,
             "rates": {name: spread(kept)._asdict() for name, kept in rates.items()},
+            "cpu_us": {name: spread(kept)._asdict() for name, kept in cpu.items()},
             "raw": rates,
             "tasks": tasks,
             "repetitions": repetitions,
@@ -89,9 +95,15 @@ def command(
     )
 
 
-def _measure(ours: TQArm, arms: list[Arm], tasks: int, repetitions: int) -> dict[str, list[float]]:
-    """Return rates by arm; the order turns round every repetition."""
+def _measure(
+    ours: TQArm, arms: list[Arm], tasks: int, repetitions: int
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Return rates and the sender's CPU microseconds per task by arm.
+
+    The order of the arms turns round every repetition.
+    """
     rates: dict[str, list[float]] = {}
+    cpu: dict[str, list[float]] = {}
     plan: list[tuple[str, Arm, str, int]] = [
         *((arm.name, arm, "bench.harness.producer", tasks) for arm in arms),
         ("tq_bulk", ours, BULK, tasks * BULK_FACTOR),
@@ -104,8 +116,9 @@ def _measure(ours: TQArm, arms: list[Arm], tasks: int, repetitions: int) -> dict
                 raise BenchError(f"{name}: {measured['sent']} sent, {arm.left()} arrived")
             rate = measured["timed"] / measured["seconds"]
             rates.setdefault(name, []).append(rate)
+            cpu.setdefault(name, []).append(measured["cpu"] / measured["timed"] * 1e6)
             progress(f"submit {repetition + 1}/{repetitions} {name}: {rate:,.0f}/s")
-    return rates
+    return rates, cpu
 
 
 def _against(ratio: dict[str, dict[str, dict[str, float]]], name: str, rival: str) -> str:
