@@ -141,6 +141,11 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     def note(self, *args: Any, mark: str = "") -> None:
         _note("note", self.request.id, mark=mark)
 
+    @tq.task(shared=False, name="by_id")
+    def by_id(task_id: str) -> None:
+        """An errback of the old kind."""
+        _note("by-id", task_id)
+
     @app.task(shared=False, name="stock_nap", bind=True)
     def stock_nap(self, seconds: float) -> None:
         _note("stock", self.request.id)

@@ -160,12 +160,13 @@ class Reader:
         self._look_for_obituaries(now, offer)
         capacity = offer.slots + self._ahead
         self._give_back_excess(now, capacity)
-        if self.split.outstanding and (not offer.open or self._read_queues != offer.queues):
-            self.split.unblock()
-        elif offer.open and offer.queues and not self.split.outstanding:
-            room = capacity - len(self.table)
-            if room > 0:
-                self._ask(offer, room)
+        room = capacity - len(self.table) if offer.open else 0
+        if self.split.outstanding:
+            # a read from when there was room would take a task that others could start
+            if room <= 0 or self._read_queues != offer.queues:
+                self.split.unblock()
+        elif room > 0 and offer.queues:
+            self._ask(offer, room)
         self._wait(now)
 
     def _failed(self, error: StoreError | None) -> None:

@@ -1,0 +1,26 @@
+"""A worker whose slots are taken leaves tasks to those who can start them."""
+
+from __future__ import annotations
+
+import time
+
+from tests.waiting import wait_until
+
+
+def test_a_read_that_waits_is_withdrawn_when_the_last_slot_is_taken(worker_lab):
+    """The read was sent while a slot was free; then a task of the broker took the slot.
+
+    Seen to fail when the read went on: the next task came to the worker that could not start it,
+    and was given back after a while.
+    """
+    lab = worker_lab()
+    full = lab.worker("threads", "-Q", "celery,stock", concurrency=1)
+    lab.worker("threads", concurrency=1)
+    started = time.monotonic()
+    lab.send("stock_nap", 6.0, queue="stock")
+    wait_until(lambda: sorted(a["slots"] for a in lab.announced().values()) == [0, 1], "full", 5)
+    for count in range(1, 6):
+        lab.send("nap", 0.0)
+        lab.settled(count)
+    assert time.monotonic() - started < 6, "the slot was free again by then"
+    assert "Task nap" not in full.text()
