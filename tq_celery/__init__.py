@@ -12,6 +12,7 @@
 from tq_celery.app import TQ
 from tq_celery.effective import tenant
 from tq_celery.errors import (
+    BulkError,
     DuplicateTaskError,
     OptionError,
     PayloadTooLargeError,
@@ -35,6 +36,7 @@ __all__ = [
     "const",
     "tenant",
     # what a call may raise
+    "BulkError",
     "DuplicateTaskError",
     "OptionError",
     "PayloadTooLargeError",

@@ -15,13 +15,14 @@ connects before the first scheduled task is sent.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
 from celery.utils.imports import symbol_by_name
 
+from tq_celery.bulk import submit_many
 from tq_celery.effective import Effective
 from tq_celery.effective import tenant as ambient
 from tq_celery.errors import TQError
@@ -63,9 +64,9 @@ class TQ:
         #: What was given here in code; it wins over every other source.
         self.explicit = settings
         self._declared: set[str] = set()
-        self._publisher = Publisher(self, app.send_task)
+        self.publisher = Publisher(self, app.send_task)
         app.tq = self
-        app.send_task = self._publisher.send_task
+        app.send_task = self.publisher.send_task
         app.steps["consumer"].add(_WORKER_STEP)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -103,6 +104,16 @@ class TQ:
         if args:
             raise TypeError("@tq.task() takes options as keyword arguments only")
         return declare
+
+    def submit_many(self, calls: Iterable[Any]) -> list[str]:
+        """Submit many calls in batches of at most 500 and return their ids, in order.
+
+        ``calls`` is any iterable, also a generator or a group, of signatures or of tuples
+        ``(task, args, kwargs, options)``, of which only the task is required. Each call is checked
+        and submitted by itself: one that is refused does not hold back the others, and at the end
+        :class:`~tq_celery.errors.BulkError` names every one of them and the ids of the rest.
+        """
+        return submit_many(self, calls)
 
     def tenant(self, value: object) -> AbstractContextManager[None]:
         """Return a block in which sends that name no tenant are for ``value``."""

@@ -82,23 +82,23 @@ def resolve(
     headers: Mapping[str, Any] | None,
     default: Effective,
     *,
+    request: Any = None,
     repeats: bool = False,
 ) -> Effective:
     """Return the options of a send: call, declaration or route, ambient, inherited, default.
 
-    ``headers`` are those given at the call; a workflow's header in them comes before the current
-    request's. With ``repeats`` the send is another run of the current task, and its own header
-    counts as given at the call. Raises OptionError.
+    ``headers`` are those given at the call; a workflow's header in them comes before that of
+    ``request``, which is the current one. With ``repeats`` the send is another run of the current
+    task, and its own header counts as given at the call. Raises OptionError.
     """
-    declared = rules.values(*arguments)
     given = (headers or _NOTHING).get(HEADER)
-    request = current_request()
-    alone = given is None and request is None and _ambient.get() is None
-    if alone and not call and not declared:
-        return default
     workflow = read_header(given)
     if repeats:
         call = {**workflow, **call}
+    declared = rules.values(*arguments, given=call)
+    alone = given is None and request is None and _ambient.get() is None
+    if alone and not call and not declared:
+        return default
     found: dict[str, Any] = {}
     if request is not None:
         found.update(read_header(request_header(request)))

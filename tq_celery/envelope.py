@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from kombu.utils.json import JSONEncoder, object_hook
 
-__all__ = ["DIGEST_SIZE", "Envelope", "EnvelopeError", "decode", "digest", "encode"]
+__all__ = ["DIGEST_SIZE", "Envelope", "EnvelopeError", "decode", "digest", "encode", "to_json"]
 
 #: Bytes in a message digest.
 DIGEST_SIZE = 16
@@ -33,7 +33,8 @@ _TYPED = b'"__type__"'
 
 # Built once: ``json.dumps(cls=...)`` makes a new encoder for every message. ``default`` reads
 # kombu's registry at each call, so types registered later are honoured.
-_to_json = json.JSONEncoder(default=JSONEncoder().default).encode
+#: Text of a value, as kombu's JSON writes it.
+to_json = json.JSONEncoder(default=JSONEncoder().default).encode
 _from_json = json.JSONDecoder().decode
 _from_typed_json = json.JSONDecoder(object_hook=object_hook).decode
 
@@ -75,7 +76,7 @@ def encode(
             properties = {**properties, "body_encoding": "base64"}
     else:
         text = body
-    return _to_json(
+    return to_json(
         {
             "body": text,
             "content-type": content_type,

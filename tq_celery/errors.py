@@ -9,6 +9,7 @@
     │   ├── DuplicateTaskError   the same key was taken before, with another message
     │   ├── QueueFullError       a ``tq_max_pending`` limit is reached
     │   ├── PayloadTooLargeError the message is longer than ``tq_max_payload``
+    │   ├── BulkError            some calls of a bulk submission were refused
     │   └── UnsupportedTaskError protocol 1, Broadcast queues, fan-out exchanges
     ├── StoreError             the server refused or did not answer
     │   ├── StoreUnavailableError  away, loading, read-only or out of memory: try again
@@ -23,6 +24,7 @@ Expected outcomes (no leader, lost election, stale token) are values, not errors
 from __future__ import annotations
 
 __all__ = [
+    "BulkError",
     "DuplicateTaskError",
     "FencedError",
     "OptionError",
@@ -91,6 +93,21 @@ class PayloadTooLargeError(SubmitError):
 
 class UnsupportedTaskError(SubmitError):
     """The call uses a Celery feature that cannot pass through a scheduler."""
+
+
+class BulkError(SubmitError):
+    """Some calls of a bulk submission were not taken; all others were.
+
+    ``errors`` maps the index of each such call to its error, and ``ids`` has an id per call, None
+    where nothing was submitted. Where the error is kombu's OperationalError the outcome is unknown
+    and the same id may be sent again.
+    """
+
+    def __init__(self, errors: dict[int, Exception], ids: list[str | None]) -> None:
+        self.errors, self.ids = errors, ids
+        shown = "; ".join(f"call {i}: {e}" for i, e in sorted(errors.items())[:20])
+        more = f"; and {len(errors) - 20} more" if len(errors) > 20 else ""
+        super().__init__(f"{len(errors)} of {len(ids)} calls were not taken: {shown}{more}")
 
 
 class StoreError(TQError):

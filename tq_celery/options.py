@@ -26,7 +26,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from numbers import Real
@@ -161,13 +161,22 @@ class Rules:
     rules: Mapping[str, Rule]
 
     def values(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], options: Mapping[str, Any]
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        options: Mapping[str, Any],
+        given: Container[str] = (),
     ) -> Mapping[str, Any]:
-        """Return the checked values of this call; raises OptionError out of range."""
+        """Return the checked values of this call; raises OptionError out of range.
+
+        Rules for options that are ``given`` at the call are not asked.
+        """
         if not self.rules:
             return self.fixed
         values = dict(self.fixed)
         for name, rule in self.rules.items():
+            if name in given:
+                continue
             value = check(name, rule(args, kwargs, options))
             if value is not None:
                 values[name] = value

@@ -104,12 +104,13 @@ class Publisher:
             arguments,
             headers,
             self.tq.default,
+            request=request,
             repeats=repeats,
         )
         self._check_protocol()
         submit = SubmitProducer(self, found, producer)
         submit.parent, submit.outcome = parent, outcome
-        submit.delay, submit.due = self._when(countdown, eta)
+        submit.delay, submit.due = self.when(countdown, eta)
         submit.generation = _generation(request) if parent is not None else 0
         submit.once = options.get("retry") is False
         # A send of something frozen earlier (a chain's next task, a chord's body, a retry) may
@@ -259,7 +260,7 @@ class Publisher:
                 )
             self._protocol_checked = True
 
-    def _when(self, countdown: Any, eta: Any) -> tuple[int | None, int | None]:
+    def when(self, countdown: Any, eta: Any) -> tuple[int | None, int | None]:
         """Return the delay in ms, or the due time in ms; like Celery, a countdown wins."""
         if countdown:
             seconds = float(countdown)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from kombu import serialization
@@ -21,12 +22,25 @@ from tq_celery.store.record import TaskKey
 if TYPE_CHECKING:
     from tq_celery.publish import Publisher
 
-__all__ = ["EventForwarder", "SubmitProducer"]
+__all__ = ["EventForwarder", "SubmitProducer", "collect"]
 
 logger = logging.getLogger(__name__)
 
+#: Where submissions go instead of the store, inside :func:`collect`.
+_collected: ContextVar[list[Submission] | None] = ContextVar("tq_collected", default=None)
 _NO_CONTEXT = nullcontext()
 _NO_DEADLINE = (None, None)
+
+
+@contextmanager
+def collect() -> Iterator[list[Submission]]:
+    """Keep what is sent in this block instead of submitting it."""
+    built: list[Submission] = []
+    token = _collected.set(built)
+    try:
+        yield built
+    finally:
+        _collected.reset(token)
 
 
 class SubmitProducer:
@@ -143,6 +157,10 @@ class SubmitProducer:
         )
 
     def _submit(self, submission: Submission) -> None:
+        collected = _collected.get()
+        if collected is not None:
+            collected.append(submission)
+            return
         tq = self._publisher.tq
         try:
             tq.producers.submit(submission, tq.limits, once=self.once)

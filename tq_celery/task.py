@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from celery import Task
 
-from tq_celery.effective import Effective, resolve, take_call
+from tq_celery.effective import Effective, current_request, resolve, take_call
 from tq_celery.inheritance import HEADER
 from tq_celery.options import OPTION_NAMES, Rules, TaskOptions
 
@@ -76,7 +76,14 @@ class TQTask(Task):  # type: ignore[misc]  # Celery's classes carry no types
         headers = options.get("headers")
         tq = vars(self._get_app()).get("tq")
         default = tq.default if tq is not None else Effective(b"default")
-        found = resolve(rules, call, (args or (), kwargs or {}, options), headers, default)
+        found = resolve(
+            rules,
+            call,
+            (args or (), kwargs or {}, options),
+            headers,
+            default,
+            request=current_request(),
+        )
         options["headers"] = {**(headers or {}), HEADER: found.header(int(time.time() * 1000))}
         return super().apply(args, kwargs, **options)
 

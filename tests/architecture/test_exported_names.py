@@ -7,6 +7,7 @@ import tq_celery
 PUBLIC = {
     "attaching and declaring": ["TQ", "TQTask", "Settings", "const", "tenant"],
     "what a call may raise": [
+        "BulkError",
         "DuplicateTaskError",
         "OptionError",
         "PayloadTooLargeError",

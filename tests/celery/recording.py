@@ -122,3 +122,16 @@ class Lab:
             return tracer(headers["id"], args, kwargs, request)
         finally:
             _state._set_current_app(before)
+
+
+def noop() -> None: ...
+
+
+def add(lab: Lab, **options: Any) -> Any:
+    """Declare a task ``lab.add(x, y)``."""
+
+    @lab.tq.task(name="lab.add", **options)
+    def add(x: Any, y: Any = 0) -> Any:
+        return x + y
+
+    return add

@@ -29,8 +29,8 @@ class Flow(Lab):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.ran: list[str] = []
-        for name in "abcde":
-            setattr(self, name, self._declare(name))
+        self.plain_headers: list[Any] = []
+        self.a, self.b, self.c, self.d, self.e = (self._declare(name) for name in "abcde")
 
         @self.app.task(name="plain")
         def plain(*_: Any) -> str:
@@ -54,12 +54,13 @@ class Flow(Lab):
             waiting = self.taken[done:]
             done = len(self.taken)
             stock = self.stock()
-            self.plain_headers = getattr(self, "plain_headers", [])
             self.plain_headers += [each.get("tq") for each in stock]
             if not waiting and not stock:
                 return
-            for each in [*waiting, *stock]:
+            for each in waiting:
                 self.run(each)
+            for message in stock:
+                self.run(message)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
 
 from tq_celery.errors import StoreUnavailableError
 from tq_celery.settings import Settings
@@ -50,7 +51,7 @@ class _OneConnection(redis.Redis):
     def be_patient(self, seconds: float) -> None:
         """Give the next command ``seconds``, connecting included."""
         own = self._own
-        if own.is_connected:
+        if own._sock is not None:  # redis-py 8 says is_connected; 6.4 and 7 do not
             own._sock.settimeout(seconds)
         else:
             own.socket_connect_timeout = own.socket_timeout = seconds / 2
@@ -64,9 +65,38 @@ class _OneConnection(redis.Redis):
             own.disconnect()
             raise
 
+    def pipeline(self, transaction: bool = False, shard_hint: Any = None) -> Any:
+        """Return a pipeline of plain commands on the one connection."""
+        return _Pipeline(self._own)
+
     def close(self) -> None:
         self._own.disconnect()
         super().close()
+
+
+class _Pipeline:
+    """Commands sent together; errors of the server stand in their command's place."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+        self._commands: list[tuple[Any, ...]] = []
+
+    def execute_command(self, *args: Any) -> None:
+        self._commands.append(args)
+
+    def execute(self, raise_on_error: bool = False) -> list[Any]:
+        own, replies = self._own, []
+        try:
+            own.send_packed_command(own.pack_commands(self._commands))
+            for _ in self._commands:
+                try:
+                    replies.append(own.read_response())
+                except ResponseError as error:
+                    replies.append(error)
+        except (RedisConnectionError, redis.TimeoutError, OSError):
+            own.disconnect()
+            raise
+        return replies
 
 
 @dataclass(frozen=True, slots=True)
