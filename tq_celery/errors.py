@@ -23,6 +23,8 @@ Expected outcomes (no leader, lost election, stale token) are values, not errors
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 __all__ = [
     "BulkError",
     "DuplicateTaskError",
@@ -43,7 +45,16 @@ __all__ = [
 
 
 class TQError(Exception):
-    """Root of every error raised by tq-celery."""
+    """Root of every error raised by tq-celery.
+
+    Pickles with its fields: errors travel from pool processes, whose results cannot be read at all
+    when their error cannot.
+    """
+
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., TQError], tuple[type[TQError], tuple[object, ...]], dict[str, object]]:
+        return _bare, (type(self), self.args), self.__dict__
 
 
 class SettingsError(TQError, ValueError):
@@ -144,3 +155,10 @@ class TraceError(TQError, ValueError):
 
 class ReplayError(TQError):
     """A replay could not run to its end; whatever it recorded so far is not a whole run."""
+
+
+def _bare(kind: type[TQError], args: tuple[object, ...]) -> TQError:
+    """Make an error without calling its ``__init__``; its fields follow as state."""
+    error = kind.__new__(kind)
+    error.args = args
+    return error

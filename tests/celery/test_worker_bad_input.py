@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 
 import pytest
 from celery.exceptions import TimeoutError as GetTimeoutError
@@ -27,6 +28,10 @@ GOOD = {
 
 def with_headers(**headers):
     return json.dumps({**GOOD, "headers": {**GOOD["headers"], **headers}}).encode()
+
+
+def buried(lab, count):
+    return len(lab.dead()) == count
 
 
 PAYLOADS = {
@@ -63,7 +68,7 @@ def test_every_broken_message_is_buried_and_work_goes_on(worker_lab, pool):
         started = time.monotonic()
         assert lab.send("add", 1, number).get(timeout=5) == number + 1, what
         assert time.monotonic() - started < 2, what
-        wait_until(lambda number=number: len(lab.dead()) == number, f"{what} is buried", 5)
+        wait_until(partial(buried, lab, number), f"{what} is buried", 5)
         letter = lab.dead()[-1]
         assert letter[b"payload"] == payload, what
         assert letter[b"queue"] == b"celery", what

@@ -29,7 +29,7 @@ def test_each_ending_is_its_own_outcome(worker_lab, pool):
     assert again.get(timeout=15) == "done"
     assert swap.get(timeout=15) == 5
     results = lab.settled(len(ENDINGS) + 3 + 2 + len(many))
-    by_id = {}
+    by_id: dict[str, list[str]] = {}
     for record in results:
         by_id.setdefault(record["id"], []).append(record["outcome"])
     assert {task_id: by_id[task_id] for task_id in sent} == {i: [o] for i, o in sent.items()}

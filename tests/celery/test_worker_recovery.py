@@ -6,11 +6,16 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 
 import pytest
 
 from tests.celery.worker_lab import POOLS
 from tests.waiting import wait_until
+
+
+def started(lab, count):
+    return len(lab.runs()) >= count
 
 
 @pytest.mark.slow
@@ -191,8 +196,8 @@ def test_rolling_restarts_lose_nothing_and_repeat_nothing(worker_lab, pool):
         assert not held["pending"], "all was settled or given back"
     lab.worker(pool)
     lab.settled(500, 60)
-    started = [run["id"] for run in lab.runs()]
-    assert len(started) == len(set(started)) == 500
+    ids = [run["id"] for run in lab.runs()]
+    assert len(ids) == len(set(ids)) == 500
     assert lab.outcomes() == {"completed": 500}
     lab.idle()
 
@@ -205,7 +210,7 @@ def test_names_are_unique_and_consumers_do_not_pile_up(worker_lab):
         worker = lab.worker("threads")
         names |= set(lab.announced())
         lab.send("nap", 3.0)
-        wait_until(lambda turn=turn: len(lab.runs()) >= turn + 1, "the task starts")
+        wait_until(partial(started, lab, turn + 1), "the task starts")
         worker.kill()
     assert len(names) == 3
     lab.worker("threads")

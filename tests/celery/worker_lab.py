@@ -27,7 +27,7 @@ POOLS = {"prefork": 2, "threads": 4, "solo": 1, "gevent": 4}
 class Worker:
     """A worker process with its log."""
 
-    def __init__(self, process: subprocess.Popen, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process, self.log = process, log
         self.pid = process.pid
 
@@ -59,7 +59,7 @@ class WorkerLab:
     ) -> None:  # fmt: skip
         self.server, self.folder = server, folder
         base = f"redis://127.0.0.1:{server.port}"
-        self.client = server.client()
+        self.client: Any = server.client()
         self.client.flushall()
         settings = {"lease": 2.0, "namespace": "lab", **settings}
         self.environ = {
@@ -166,6 +166,9 @@ class WorkerLab:
         if self.scheduler is not None:
             self.scheduler.stop()
             self.scheduler.join()
+        # Results that outlive the server would ask it to forget them.
+        self.app.backend.remove_pending_result = lambda result: result
+        self.app.backend.result_consumer.stop()
         self.app.tq.producers.close()
         self.app.close()
         logging.getLogger("tq_celery").debug("lab closed")

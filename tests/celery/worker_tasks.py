@@ -113,7 +113,7 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
 
     @tq.task(shared=False, name="skip")
     def skip() -> None:
-        raise Ignore()
+        raise Ignore
 
     @tq.task(shared=False, name="refuse", bind=True)
     def refuse(self, requeue: bool) -> None:

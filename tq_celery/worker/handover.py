@@ -24,8 +24,8 @@ logger = logging.getLogger("tq_celery.worker")
 
 #: Longest look at the broker of a solo worker without an event loop, seconds.
 SLICE = 0.05
-#: The same under gevent, where only a shutdown is noticed in between.
-GREEN_SLICE = 0.5
+#: The same where only a shutdown is noticed in between.
+IDLE_SLICE = 0.5
 
 
 class Handover:
@@ -65,7 +65,7 @@ class GreenHandover(Handover):
 
         if self._greenlet is None or self._greenlet.dead:
             self._greenlet = gevent.spawn(self._wait)
-        _slice_waits(consumer.connection, GREEN_SLICE, lambda: None)
+        _slice_waits(consumer.connection, IDLE_SLICE, lambda: None)
         self.arrived.set()
 
     def _wait(self) -> None:
@@ -90,6 +90,7 @@ class ThreadHandover(Handover):
         if self._thread is None:
             self._thread = threading.Thread(target=self._wait, name="tq-handover", daemon=True)
             self._thread.start()
+        _slice_waits(consumer.connection, IDLE_SLICE, lambda: None)
         self.arrived.set()
 
     def _wait(self) -> None:

@@ -47,7 +47,8 @@ class StreamMessage(Message):
             if _TYPED not in text:
                 with contextlib.suppress(ValueError):  # kombu raises its own error for it
                     return _from_json(text)
-        return super()._decode()
+        decode: Any = super()._decode
+        return decode()
 
     def ack(self, multiple: bool = False) -> None:
         pass
