@@ -176,3 +176,15 @@ def test_a_route_schedules_tasks_that_nobody_decorated(scheduled):
 
     assert scheduled().tenant == "acme"
     assert scheduled().priority == 7
+
+
+@tq.task(name="shop.legacy.renewed", priority=1)
+def renewed(account):
+    return account
+
+
+def test_what_is_decorated_is_not_looked_up_in_the_routes(scheduled):
+    renewed.delay("acme").get(timeout=10)
+
+    assert scheduled().tenant == "default"
+    assert scheduled().priority == 1
