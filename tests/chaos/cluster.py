@@ -144,7 +144,7 @@ class Cluster:
         }
         self.app = make_app(self.broker, self.backend, **own)
         self.store = RedisStore.open(Settings.load(environ={}, **own))
-        self.client = server.client()
+        self.client: Any = server.client()
         self.submitted: list[str] = []
         self.programs: list[Program] = []
 
@@ -257,6 +257,10 @@ class Cluster:
             lines = []
         return Counter(line.split()[0] for line in lines)
 
+    def run_of(self, task_id: str) -> int:
+        """Return how often one task has started."""
+        return self.runs()[task_id]
+
     def counters(self) -> Counter[str]:
         """Return the conservation counters, summed over the queues."""
         found: Counter[str] = Counter()
@@ -268,6 +272,10 @@ class Cluster:
         """Return how many tasks have reached an outcome."""
         counters = self.counters()
         return sum(counters[outcome] for outcome in OUTCOMES)
+
+    def settled_beyond(self, count: int) -> bool:
+        """Return whether more than ``count`` tasks have reached an outcome."""
+        return self.settled() > count
 
     def drain(self, timeout: float = 60.0) -> None:
         """Wait until every accepted task is settled."""

@@ -190,7 +190,7 @@ def test_a_hundred_random_stalls(cluster_of: Any, make_server: Any) -> None:
     chance = random.Random(3)
     for _ in range(100):
         time.sleep(chance.uniform(0.01, 0.1))
-        _stall(cluster, chance.choice([0.02, 0.05, 0.05, 0.1, 0.25, 0.7]))
+        _stall(cluster, chance.choice([0.02, 0.05, 0.05, 0.1, 0.1, 0.1, 0.25, 0.7]))
     stop.set()
     for sender in senders:
         sender.join()

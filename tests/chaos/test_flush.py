@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def test_work_goes_on_after_a_flush(pool: str, cluster_of: Any, make_server: Any
         cluster.submitted = [task for task in cluster.submitted if task not in lost]
         started = time.monotonic()
         sent = cluster.send("nap", 0.0)
-        wait_until(lambda task=sent: cluster.runs()[task], "the next task runs", 5)
+        wait_until(partial(cluster.run_of, sent), "the next task runs", 5)
         assert time.monotonic() - started < 5
         cluster.assert_clean()
         assert cluster.store.config()["policy"] == "wfq"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -71,6 +72,10 @@ def _buried(cluster: Cluster) -> int:
     return int(cluster.client.xlen(cluster.keys.name("dead")))
 
 
+def _has_buried(cluster: Cluster, count: int) -> bool:
+    return _buried(cluster) == count
+
+
 def _unreadable(cluster: Cluster) -> int:
     counters = cluster.client.hgetall(cluster.keys.name("counters"))
     return sum(int(n) for name, n in counters.items() if name.startswith(b"unreadable:"))
@@ -117,7 +122,7 @@ def test_garbage(where: str, cluster_of: Any, make_server: Any) -> None:
     for count, raw in enumerate(members, 1):
         _put(cluster, where, raw)
         _good_task(cluster, f"{where} {raw[:40]!r}")
-        wait_until(lambda n=count: _buried(cluster) == n, f"{raw[:40]!r} is buried", 5)
+        wait_until(partial(_has_buried, cluster, count), f"{raw[:40]!r} is buried", 5)
         letter = cluster.client.xrevrange(cluster.keys.name("dead"), count=1)[0][1]
         assert letter[b"reason"], raw[:40]
         assert raw in letter.values() or (where == "delayed" and letter[b"raw_member"] == raw)

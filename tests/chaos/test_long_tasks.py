@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +30,10 @@ def _fill(cluster: Cluster, seconds: int) -> list[str]:
     return [*held, cluster.send("spin", float(seconds), queue="gevent")]
 
 
+def _all_started(cluster: Cluster) -> bool:
+    return len(cluster.runs()) == len(POOLS)
+
+
 @pytest.mark.timeout(240)
 def test_tasks_that_block_their_process_run_once(cluster_of: Any, make_server: Any) -> None:
     """25 s with a lease of 2 s and 60 s with one of 5 s, while a second worker stands ready.
@@ -41,7 +46,7 @@ def test_tasks_that_block_their_process_run_once(cluster_of: Any, make_server: A
     long = cluster_of(make_server("valkey"), lease=5.0)
     ids = [*_fill(short, 25), *_fill(long, 60)]
     for cluster in (short, long):
-        wait_until(lambda c=cluster: len(c.runs()) == 4, "all bodies have started", 30)
+        wait_until(partial(_all_started, cluster), "all bodies have started", 30)
     # another worker of each queue would get what is taken from the first
     short.worker("threads", 4, "-Q", ",".join(POOLS))
     long.worker("threads", 4, "-Q", ",".join(POOLS))

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -81,7 +82,7 @@ def test_leaders_killed_in_the_middle_of_batches(cluster_of: Any, make_server: A
     with load(cluster, 400) as refused:
         for _ in range(5):
             moving = cluster.settled()
-            wait_until(lambda start=moving: cluster.settled() > start + 50, "tasks flow", 20)
+            wait_until(partial(cluster.settled_beyond, moving + 50), "tasks flow", 20)
             leader = wait_until(cluster.leader_pid, "somebody leads", 10)
             next(p for p in cluster.programs if p.pid == leader).kill()
             cluster.scheduler(wait=False)
@@ -160,7 +161,7 @@ def test_restarts_with_an_append_only_file(kind: str, cluster_of: Any, make_serv
     with load(cluster, 150) as refused:
         for turn in range(4):
             moving = cluster.settled()
-            wait_until(lambda start=moving: cluster.settled() > start + 20, "tasks flow", 20)
+            wait_until(partial(cluster.settled_beyond, moving + 20), "tasks flow", 20)
             if turn % 2:
                 server.kill()
                 server.start()
