@@ -36,5 +36,5 @@ if moved == 0 then return 0 end
 admit_gathered('submitted', epoch)
 redis.call('XDEL', key('ingress'), unpack(ids))
 redis.call('SET', key('cursor'), ids[moved])
-write_counts()
+write_back()
 return moved

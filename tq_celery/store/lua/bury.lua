@@ -22,7 +22,7 @@ if run then
   bury_run(queue, entry, run, { reason = ARGV[9], worker = ARGV[1], started = 0, finished = now },
     limits, tonumber(ARGV[5]), now)
   if context.caps then release(run.tenant) end
-  write_counts()
+  write_back()
   if redis.call('DEL', key('starved')) == 1 then wake('credit') end
   return 1
 end

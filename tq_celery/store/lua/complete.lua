@@ -57,6 +57,6 @@ for queue, entries in pairs(settled) do
 end
 local woken = redis.call('DEL', key('starved')) == 1
 for tenant in pairs(released) do woken = release(tenant) or woken end
-write_counts()
+write_back()
 if woken then wake('credit') end
 return replies

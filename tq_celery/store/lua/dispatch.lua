@@ -30,25 +30,21 @@ end
 local want = math.min(credit, tonumber(ARGV[3]))
 
 local waiting = {}
-for _, queue in ipairs(queues) do
-  heads[queue] = queue_key('heads', queue)
-  waiting[queue] = tenant_key('pending', queue, '')
-end
+for _, queue in ipairs(queues) do waiting[queue] = tenant_key('pending', queue, '') end
 local group = queues[1] and group_of(queues[1])
 local V = group and context.fair and virtual_time(group)
 local starts = group and queue_key('starts', group)
 if context.fair and group then peers = peers_of(queues[1]) end
 if context.fair and group and rebase(group, peers) then V = 0 end
-if #queues > 1 then for _, queue in ipairs(queues) do look(queue) end end
+for _, queue in ipairs(queues) do enter_race(queue) end
 local began, ended, moved = {}, {}, 0
 local packed_epoch = struct.pack('>I8', epoch)
 
 while moved < want do
-  local queue = best_queue()
+  local queue, head = best_queue(want - moved)
   if not queue then break end
-  local head = redis.call('ZPOPMIN', heads[queue])
-  if not head[1] then break end
-  local tenant = string.sub(head[1], 13)
+  drop_head(queue)
+  local tenant = string.sub(head[2], 13)
   if context.caps and not eligible(tenant) then
     redis.call('SADD', queue_key('gated', queue), tenant)
     ended[tenant], began[tenant] = true, nil
@@ -60,24 +56,21 @@ while moved < want do
       moved = moved + 1
     end
     local following = redis.call('ZRANGE', pending, 0, 0, 'WITHSCORES')
-    local score = following[2]
+    local first, score = following[1], tonumber(following[2])
     if context.fair then
-      local finish = tonumber(head[2])
+      local finish = head[1]
       if finish > V then V = finish end
-      local elsewhere = #peers > 1 and rescore(queue, tenant, finish)
-      if following[1] or elsewhere then
+      if (#peers > 1 and rescore(queue, tenant, finish)) or first then
         began[tenant], ended[tenant] = finish, nil
       else
         ended[tenant], began[tenant] = true, nil
       end
-      if following[1] then score = string.format('%.17g', finish + charge(tenant, following[1])) end
+      if first then score = finish + charge(tenant, first) end
     end
-    if following[1] then
-      redis.call('ZADD', heads[queue], score, string.sub(following[1], 1, 12) .. tenant)
-    end
+    if first then add_head(queue, score, string.sub(first, 1, 12) .. tenant) end
   end
-  if #queues > 1 then look(queue) end
 end
+for _, queue in ipairs(queues) do write_race(queue) end
 
 if context.fair and moved > 0 then
   redis.call('HSET', key('virtual'), group, string.format('%.17g', V))
@@ -89,19 +82,21 @@ if context.fair then
     changes[#changes + 1] = string.format('%.17g', start)
   end
   if changes[1] then redis.call('HSET', starts, unpack(changes)) end
-  for tenant in pairs(ended) do redis.call('HDEL', starts, tenant) end
+  local over = {}
+  for tenant in pairs(ended) do over[#over + 1] = tenant end
+  if over[1] then redis.call('HDEL', starts, unpack(over)) end
 end
 for queue, batch in pairs(handed) do
   count('pending', queue, -batch.n / 2)
   flying[queue] = flying[queue] + batch.n / 2
 end
 write_deliveries()
-write_counts()
+write_back()
 
 local starved = 0
 if moved >= credit then
   for _, queue in ipairs(queues) do
-    if redis.call('EXISTS', heads[queue]) == 1 then starved = 1 end
+    if redis.call('EXISTS', queue_key('heads', queue)) == 1 then starved = 1 end
   end
   if starved == 1 then redis.call('SET', key('starved'), 1) end
 end

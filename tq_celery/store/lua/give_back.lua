@@ -26,7 +26,7 @@ for i = 6, #ARGV, 5 do
   replies[#replies + 1] = run and 1 or 0
 end
 for tenant in pairs(tenants) do release(tenant) end
-write_counts()
+write_back()
 if any then
   redis.call('DEL', key('starved'))
   wake('returned')

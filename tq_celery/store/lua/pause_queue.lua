@@ -31,6 +31,7 @@ if load_context().fair then
       if placed then place(peer, tenant, first[1], first[2]) end
     end
   end
+  write_back()
   if #late == most then return -1 end
 end
 redis.call('SREM', key('paused_queues'), queue)

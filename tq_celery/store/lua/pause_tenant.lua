@@ -21,5 +21,6 @@ else
   load_context()
   release(tenant)
 end
+write_back()
 wake('config')
 return changed

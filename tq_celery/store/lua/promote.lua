@@ -18,5 +18,5 @@ for i = 3, #ARGV, 5 do
   end
 end
 admit_gathered('delayed', epoch)
-write_counts()
+write_back()
 return moved

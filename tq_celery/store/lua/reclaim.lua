@@ -19,7 +19,7 @@ local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
 local taken = recall_worker(ARGV[1], tonumber(ARGV[6]),
   { budget = tonumber(ARGV[7]), counted = ARGV[8] == '1', delay = 0, reason = 'worker lost',
     worker = ARGV[1] }, limits, tonumber(ARGV[5]), now)
-write_counts()
+write_back()
 redis.call('DEL', key('starved'))
 wake('workers')
 return taken

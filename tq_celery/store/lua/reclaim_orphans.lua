@@ -70,7 +70,7 @@ for _ = 1, SLICES do
   if cursor == '0' or taken >= batch then break end
 end
 redis.call('HSET', key('scan'), queue, cursor)
-write_counts()
+write_back()
 if taken > 0 then
   redis.call('DEL', key('starved'))
   wake('returned')

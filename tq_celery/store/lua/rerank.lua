@@ -39,7 +39,7 @@ if context.direct then
 elseif list[1] then
   pend(queue, tenant, list)
 end
-write_counts()
+write_back()
 local left = redis.call('ZCARD', outdated)
 if left == 0 then
   if front and string.sub(front, 13) == tenant then redis.call('ZREM', stale, front) end

@@ -12,5 +12,6 @@ else
 end
 load_context()
 local released = release(ARGV[1])
+write_back()
 wake('config')
 return released and 1 or 0

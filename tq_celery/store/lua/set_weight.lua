@@ -18,5 +18,6 @@ if context.fair then
     end
   end
 end
+write_back()
 wake('config')
 return rescored

@@ -14,6 +14,6 @@ local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
 local taken = recall_worker(ARGV[1], tonumber(ARGV[6]),
   { budget = 0, counted = false, delay = 0, reason = '', worker = ARGV[1] }, limits,
   tonumber(ARGV[5]), now_ms())
-write_counts()
+write_back()
 wake('workers')
 return taken

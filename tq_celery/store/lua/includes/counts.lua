@@ -1,18 +1,32 @@
--- Counters gathered during a script and written once at its end.
+-- Counters gathered during a script and written once at its end, some hundred fields a command.
 local tallies = { counters = {}, live = {}, running = {} }
 local function tally(hash, field, by)
-  local table_ = tallies[hash]
-  table_[field] = (table_[field] or 0) + by
+  local fields = tallies[hash]
+  fields[field] = (fields[field] or 0) + by
 end
 local function count(word, queue, by) tally('counters', word .. ':' .. queue, by) end
+
 local function write_counts()
-  for hash, fields in pairs(tallies) do
-    local name = key(hash)
-    for field, by in pairs(fields) do
-      -- tenants at zero leave the hash, so its size follows the active ones
-      if by ~= 0 and redis.call('HINCRBY', name, field, by) == 0 and hash ~= 'counters' then
-        redis.call('HDEL', name, field)
+  for hash, changes in pairs(tallies) do
+    local name, fields = key(hash), {}
+    for field, by in pairs(changes) do
+      if by ~= 0 then fields[#fields + 1] = field end
+    end
+    for start = 1, #fields, 500 do
+      local stop = math.min(start + 499, #fields)
+      local old, new, gone = redis.call('HMGET', name, unpack(fields, start, stop)), {}, {}
+      for i = start, stop do
+        local value = (old[i - start + 1] or 0) + changes[fields[i]]
+        -- tenants at zero leave the hash, so its size follows the active ones
+        if value == 0 and hash ~= 'counters' then
+          gone[#gone + 1] = fields[i]
+        else
+          new[#new + 1] = fields[i]
+          new[#new + 1] = value
+        end
       end
+      if new[1] then redis.call('HSET', name, unpack(new)) end
+      if gone[1] then redis.call('HDEL', name, unpack(gone)) end
     end
     tallies[hash] = {}
   end

@@ -68,30 +68,66 @@ local function eligible(tenant)
   return true
 end
 
--- Makes `member` the tenant's head. A tenant that was not backlogged starts at V; one that was
--- keeps its start. A tenant that is not eligible waits in `gated` and keeps no credit.
+-- Makes `member` the tenant's head. Heads are gathered and written together by `write_heads`.
+local placing = {}
 local function place(queue, tenant, member, rank)
-  if not eligible(tenant) then
-    redis.call('SADD', queue_key('gated', queue), tenant)
-    if context.fair then redis.call('HDEL', queue_key('starts', group_of(queue)), tenant) end
-    return
-  end
-  local score = rank
-  if context.fair then
-    local group = group_of(queue)
-    local starts = queue_key('starts', group)
-    local start = tonumber(redis.call('HGET', starts, tenant) or '')
-    if not start then
-      start = virtual_time(group)
-      redis.call('HSET', starts, tenant, string.format('%.17g', start))
-    end
-    score = string.format('%.17g', start + charge(tenant, member))
-  end
-  redis.call('ZADD', queue_key('heads', queue), score, string.sub(member, 1, 12) .. tenant)
+  local tenants = placing[queue] or {}
+  placing[queue] = tenants
+  tenants[tenant] = { member, rank }
 end
 
 local function unplace(queue, tenant, member)
+  if placing[queue] then placing[queue][tenant] = nil end
   redis.call('ZREM', queue_key('heads', queue), string.sub(member, 1, 12) .. tenant)
+end
+
+-- The starts of some tenants of a group, in their order: one that was not backlogged starts at V.
+local function starts_of(group, tenants)
+  local name, V, begun = queue_key('starts', group), virtual_time(group), {}
+  local found = redis.call('HMGET', name, unpack(tenants))
+  for i = 1, #tenants do
+    found[i] = found[i] and tonumber(found[i])
+    if not found[i] then
+      found[i] = V
+      begun[#begun + 1] = tenants[i]
+      begun[#begun + 1] = string.format('%.17g', V)
+    end
+  end
+  if begun[1] then redis.call('HSET', name, unpack(begun)) end
+  return found
+end
+
+-- A tenant that is not eligible waits in `gated` and keeps no credit.
+local function gate(queue, tenant)
+  redis.call('SADD', queue_key('gated', queue), tenant)
+  if context.fair then redis.call('HDEL', queue_key('starts', group_of(queue)), tenant) end
+end
+
+local function write_heads()
+  for queue, placed in pairs(placing) do
+    local tenants = {}
+    for tenant in pairs(placed) do
+      if eligible(tenant) then tenants[#tenants + 1] = tenant else gate(queue, tenant) end
+    end
+    if tenants[1] then
+      local starts, list = context.fair and starts_of(group_of(queue), tenants), {}
+      for i = 1, #tenants do
+        local tenant = tenants[i]
+        local member, score = placed[tenant][1], placed[tenant][2]
+        if starts then score = string.format('%.17g', starts[i] + charge(tenant, member)) end
+        list[2 * i - 1] = score
+        list[2 * i] = string.sub(member, 1, 12) .. tenant
+      end
+      redis.call('ZADD', queue_key('heads', queue), unpack(list))
+    end
+  end
+  placing = {}
+end
+
+-- Writes what a script has gathered: heads first, since a cap counts what the script settled.
+local function write_back()
+  write_heads()
+  write_counts()
 end
 
 -- Adds members {score, member, ...} to a tenant's pending set and renews its head if it changed.
