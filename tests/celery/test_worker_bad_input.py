@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from functools import partial
+from typing import Any
 
 import pytest
 from celery.exceptions import TimeoutError as GetTimeoutError
@@ -17,7 +18,7 @@ from tq_celery.store.contract import Limits, Submission
 from tq_celery.store.record import DELIVERY, TaskKey
 from tq_celery.store.redis_store import RedisStore
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "body": "[[], {}, {}]",
     "content-type": "application/json",
     "content-encoding": "utf-8",

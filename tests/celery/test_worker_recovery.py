@@ -21,7 +21,7 @@ def started(lab, count):
 @pytest.mark.slow
 @pytest.mark.parametrize("pool", POOLS)
 def test_a_task_longer_than_four_leases_runs_once(worker_lab, pool):
-    """taskiq-python/taskiq-redis #101: recovery looked at idle time, not at whether the owner lives."""
+    """taskiq-python/taskiq-redis #101: recovery looked at idle time, not at the owner."""
     lab = worker_lab(lease=2.0)
     lab.worker(pool)
     lab.worker(pool)
