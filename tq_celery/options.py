@@ -17,8 +17,8 @@ On a *declaration* a string names a parameter of the task, whose value is then r
 numbers, timedeltas and datetimes are literals.
 
 Each option is taken from the first source that has it: the call; the declaration on the task or,
-for a task without one, its route in ``tq_routes``; the workflow it was put into; the ambient tenant;
-the task it is sent from (not its cost); the default.
+for a task without one, its route in ``tq_routes``; the workflow it was put into; the ambient
+tenant; the task it is sent from (not its cost); the default.
 A value out of range raises :class:`~tq_celery.errors.OptionError` at the call.
 """
 

@@ -168,7 +168,7 @@ def test_an_error_names_the_line_of_the_step_that_failed(client: Any, namespace:
     with pytest.raises(StoreError, match=r"due: .*\(lua/due\.lua:\d+\)"):
         call(client, SCRIPTS["due"], keys.prefix, [5])
     client.set(keys.name("config"), "not a hash")
-    with pytest.raises(StoreError, match=r"\(lua/includes/heads\.lua:\d+\)"):
+    with pytest.raises(StoreError, match=r"\(lua/includes/context\.lua:\d+\)"):
         call(client, SCRIPTS["dispatch"], keys.prefix, [1, 1, 1, "q"])
     client.delete(keys.name("delayed"), keys.name("config"))
 

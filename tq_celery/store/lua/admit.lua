@@ -5,7 +5,7 @@
 -- ARGV[2] generation the ranks belong to
 -- ARGV[3...] entry, queue, tenant, score, record of each arrival, in order of entry
 -- RETURNS number moved, -1 when the generation is not current; error TQFENCED
---#include keys clock counts fence heads deliver admission
+--#include keys clock counts fence context heads deliver admission
 local epoch = tonumber(ARGV[1])
 local refusal = fenced(epoch)
 if refusal then return refusal end

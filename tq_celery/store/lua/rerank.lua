@@ -7,7 +7,7 @@
 -- ARGV[4] tenant
 -- ARGV[5...] score, member pairs
 -- RETURNS tasks of the tenant that are still outdated, -1 when the generation is not current; error TQFENCED
---#include keys counts fence heads aside deliver
+--#include keys counts fence context heads aside deliver
 local epoch = tonumber(ARGV[1])
 local refusal = fenced(epoch)
 if refusal then return refusal end
