@@ -68,4 +68,8 @@ class StandIn:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
         with contextlib.suppress(Exception):
-            self._process.wait(timeout=0.5)
+            try:
+                self._process.wait(timeout=0.5)
+            except subprocess.TimeoutExpired:  # a machine too busy: it has nothing to finish
+                self._process.kill()
+                self._process.wait(timeout=0.5)
