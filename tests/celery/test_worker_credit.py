@@ -1,4 +1,4 @@
-"""What a worker offers the scheduler, and that it never keeps work from those who could start it."""
+"""What a worker offers, and that it never keeps work from those who could start it."""
 
 from __future__ import annotations
 

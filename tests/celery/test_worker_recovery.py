@@ -60,9 +60,10 @@ def test_a_killed_workers_task_runs_again_within_two_leases(worker_lab, pool):
     """taskiq-python/taskiq-redis #101, the other half: a dead owner is not waited for."""
     lab = worker_lab(lease=2.0)
     first = lab.worker(pool)
-    lab.send("nap", 3.0)
+    lab.send("nap", 6.0)
     wait_until(lambda: len(lab.runs()) == 1, "the task starts", 10)
     second = lab.worker(pool)
+    assert not lab.runs("end")
     first.kill()
     killed = time.monotonic()
     wait_until(lambda: len(lab.runs()) == 2, "the task starts again", 10)
