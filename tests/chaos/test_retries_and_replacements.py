@@ -69,13 +69,16 @@ def test_sent_again_after_it_was_settled(cluster_of: Any, make_server: Any) -> N
     assert cluster.runs() == {task_id: 1}
 
 
-def _check_deaths(cluster: Cluster, tasks: int, times: int) -> None:
+def _check_deaths(cluster: Cluster, tasks: int, times: int, handed_on: int = 0) -> None:
+    """``handed_on`` bodies may have started once more than that."""
     cluster.assert_clean(timeout=120)
     counters = cluster.counters()
     assert counters["retried"] == tasks * times
     assert counters["completed"] == tasks
-    assert set(cluster.runs().values()) == {times + 1}
-    assert len(cluster.runs()) == tasks
+    runs = cluster.runs()
+    assert len(runs) == tasks
+    assert min(runs.values()) == times + 1
+    assert sum(runs.values()) - tasks * (times + 1) <= handed_on, runs
 
 
 def test_children_killed_between_a_retry_and_its_acknowledgement(
@@ -90,7 +93,9 @@ def test_children_killed_between_a_retry_and_its_acknowledgement(
     worker = cluster.worker("prefork", 10)
     for _ in range(10):
         cluster.send("die_after_retry", 5)
-    _check_deaths(cluster, 10, 5)
+    # Celery's pool gives a job to another process when the first died before the pool had heard
+    # that it was accepted: seen once in some hundred deaths. Its retry is then a repeat.
+    _check_deaths(cluster, 10, 5, handed_on=2)
     assert worker.alive
 
 
