@@ -85,11 +85,12 @@ class DuplicateTaskError(SubmitError):
 
 
 class QueueFullError(SubmitError):
-    """A ``tq_max_pending`` limit is reached; ``scope`` is namespace, queue or tenant."""
+    """A ``tq_max_pending*`` limit is reached; ``scope`` is namespace, queue or tenant."""
 
     def __init__(self, scope: str, name: str, limit: int) -> None:
         self.scope, self.name, self.limit = scope, name, limit
-        super().__init__(f"{scope} {name!r} already has {limit} waiting tasks (tq_max_pending)")
+        setting = "tq_max_pending" if scope == "namespace" else f"tq_max_pending_{scope}"
+        super().__init__(f"{scope} {name!r} already has {limit} waiting tasks ({setting})")
 
 
 class PayloadTooLargeError(SubmitError):
