@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_processes_that_are_replaced_after_a_few_tasks(worker_lab):
-    """With ``--max-tasks-per-child`` a process ends every few tasks, and nothing is lost with it."""
+    """With ``--max-tasks-per-child`` a process ends every few tasks; nothing is lost with it."""
     lab = worker_lab()
     lab.worker("prefork", "--max-tasks-per-child", "3", concurrency=2)
     results = [lab.send("add", number, 1) for number in range(60)]
@@ -98,7 +98,7 @@ def test_what_has_not_started_is_given_back_within_a_second_of_a_stop(worker_lab
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_failures_are_failures_whatever_acks_them(worker_lab, pool):
-    """With ``task_acks_on_failure_or_timeout=False`` Celery rejects what failed: the task failed."""
+    """With ``task_acks_on_failure_or_timeout=False`` Celery rejects what failed; it failed."""
     lab = worker_lab(conf={"task_acks_on_failure_or_timeout": False})
     lab.worker(pool)
     with pytest.raises(ValueError, match="as asked"):
