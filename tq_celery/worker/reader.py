@@ -56,6 +56,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 COALESCE = 0.003
 #: Longest block of one read, ms.
 BLOCK = 5_000
+#: Longest wait for the store at the end, seconds.
+LAST_WAIT = 4.0
 #: Seconds between two log lines about a store that stays away.
 COMPLAIN_EVERY = 10.0
 
@@ -127,7 +129,7 @@ class Reader:
                 logger.exception("The I/O thread failed; it goes on")
                 self._failed(None)
         try:
-            self._last_turn()
+            self._leave()
         except Exception:
             logger.exception("The last settlement failed")
         finally:
@@ -178,6 +180,22 @@ class Reader:
         self._recover = True
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
         sleep(self._pause)
+
+    def _leave(self) -> None:
+        """Do the last turn; a store that is away for a moment is waited for."""
+        end = monotonic() + LAST_WAIT
+        while True:
+            try:
+                self._last_turn()
+                return
+            except StoreError as error:
+                if monotonic() > end:
+                    left = len(self._unsent) + len(self.table)
+                    logger.warning(
+                        "The store is away; the lease returns %d deliveries: %s", left, error
+                    )
+                    return
+                sleep(FIRST_PAUSE)
 
     def _last_turn(self) -> None:
         """Write what has ended and withdraw; the rest is returned by that, uncounted."""
