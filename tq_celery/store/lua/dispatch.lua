@@ -41,10 +41,10 @@ local began, ended, moved = {}, {}, 0
 local packed_epoch = struct.pack('>I8', epoch)
 
 while moved < want do
-  local queue, head = best_queue(want - moved)
-  if not queue then break end
+  local queue, finish, head = best_queue(want - moved)
+  if not head then break end
   drop_head(queue)
-  local tenant = string.sub(head[2], 13)
+  local tenant = string.sub(head, 13)
   if context.caps and not eligible(tenant) then
     redis.call('SADD', queue_key('gated', queue), tenant)
     ended[tenant], began[tenant] = true, nil
@@ -56,18 +56,21 @@ while moved < want do
       moved = moved + 1
     end
     local following = redis.call('ZRANGE', pending, 0, 0, 'WITHSCORES')
-    local first, score = following[1], tonumber(following[2])
+    local first, text = following[1], following[2]
+    local score = first and tonumber(text)
     if context.fair then
-      local finish = head[1]
       if finish > V then V = finish end
       if (#peers > 1 and rescore(queue, tenant, finish)) or first then
         began[tenant], ended[tenant] = finish, nil
       else
         ended[tenant], began[tenant] = true, nil
       end
-      if first then score = finish + charge(tenant, first) end
+      if first then
+        score = finish + charge(tenant, first)
+        text = string.format('%.17g', score)
+      end
     end
-    if first then add_head(queue, score, string.sub(first, 1, 12) .. tenant) end
+    if first then add_head(queue, score, text, string.sub(first, 1, 12) .. tenant) end
   end
 end
 for _, queue in ipairs(queues) do write_race(queue) end

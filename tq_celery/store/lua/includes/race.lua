@@ -4,31 +4,18 @@ local queues, peers = {}, {}
 
 -- The queue with the best head; equal scores fall to the earlier arrival.
 local function best_queue(want)
-  local best, found
+  if not queues[2] then
+    if queues[1] then return queues[1], best_head(queues[1], want) end
+    return nil
+  end
+  local best, least, first
   for _, queue in ipairs(queues) do
-    local head = best_head(queue, want)
-    if head and (not found or before(head[1], head[2], found)) then best, found = queue, head end
-  end
-  return best, found
-end
-
--- Moves a head that may be among the taken ones, set back, or still in its set; false when gated.
-local function move_head(queue, score, member)
-  local heads = taken[queue]
-  if heads then
-    for i = heads.first, heads.last do
-      if heads[i][2] == member then
-        for j = i, heads.last do heads[j] = heads[j + 1] end
-        heads.last = heads.last - 1
-        return add_head(queue, score, member)
-      end
-    end
-    if set_back[queue][member] then
-      set_back[queue][member] = score
-      return
+    local score, member = best_head(queue, want)
+    if score and (not best or score < least or (score == least and member < first)) then
+      best, least, first = queue, score, member
     end
   end
-  redis.call('ZADD', queue_key('heads', queue), 'XX', string.format('%.17g', score), member)
+  return best, least, first
 end
 
 -- Under a fair policy the tenant's other queues share the start that this dispatch moved.
