@@ -106,7 +106,7 @@ def resolve(
     ambient = _ambient.get()
     if ambient is not None:
         found["tenant"] = ambient
-    found |= workflow | declared | call
+    found |= {**workflow, **declared, **call}
     return Effective(
         found.get("tenant") or default.tenant,
         found.get("cost", default.cost),

@@ -42,7 +42,7 @@ def read_header(raw: object) -> dict[str, Any]:
         ("priority", check_priority),
     ):
         try:
-            value = checked(raw[name])  # type: ignore[operator]
+            value = checked(raw[name])
         except (KeyError, OptionError):
             continue
         if value is not None:

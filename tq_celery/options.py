@@ -128,7 +128,7 @@ def check_deadline(value: object) -> Deadline:
         return Deadline(at, None)
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
-    elif isinstance(value, Real) and not isinstance(value, bool):
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
         seconds = float(value)
     else:
         raise OptionError("deadline", value, _DEADLINE_RANGE)

@@ -25,7 +25,7 @@ class QueueNames:
         if not name:
             if not routing_key:
                 raise UnsupportedTaskError("the call has neither a queue nor a routing key")
-            queue = declare[0] if declare else None
+            queue: Any = declare[0] if declare else None
             kind = queue.exchange.type if queue is not None and queue.exchange else "direct"
             if kind == "fanout":
                 raise _fan_out(queue.exchange.name)

@@ -17,7 +17,7 @@ __all__ = ["TQTask", "scheduled_class"]
 _MISSING = object()
 
 
-class TQTask(Task):  # type: ignore[misc]  # Celery's classes carry no types
+class TQTask(Task):
     """Base class of scheduled tasks; :meth:`tq_celery.TQ.task` uses it, and so may you.
 
     For tasks whose application is created later, and for class-based tasks, give the options as

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import redis
 
@@ -20,7 +22,8 @@ def test_unreadable_members_of_the_delayed_set(client: redis.Redis, store: Redis
     assert all(each.reason for each in due)
     assert store.bury_delayed(1, due) == len(raw)
     assert store.bury_delayed(1, due) == 0
-    letters = [fields for _, fields in client.xrange(name("dead"))]
+    entries: Any = client.xrange(name("dead"))
+    letters = [fields for _, fields in entries]
     assert {each[b"raw_member"] for each in letters} == set(raw)
     assert client.hget(name("counters"), "unreadable:delayed") == b"%d" % len(raw)
     with pytest.raises(FencedError):

@@ -117,7 +117,9 @@ def pack_record(record: Record) -> bytes:
 
 def unpack_record(raw: bytes) -> Record:
     """Return the record in ``raw``; raises ``struct.error`` when it is too short."""
-    return Record(*RECORD.unpack_from(raw), raw[RECORD.size :])
+    ms, seq, cost, priority, deadline, submitted, admitted, attempts, paid = RECORD.unpack_from(raw)
+    key = raw[RECORD.size :]
+    return Record(ms, seq, cost, priority, deadline, submitted, admitted, attempts, paid, key)
 
 
 def arrival(entry_id: bytes) -> bytes:

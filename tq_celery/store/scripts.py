@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -94,11 +94,12 @@ def call(
 
     Raises FencedError, StoreUnavailableError or StoreError with the server's error as cause.
     """
+    execute: Callable[..., Any] = client.execute_command
     try:
         try:
-            return client.execute_command("EVALSHA", script.sha, 1, prefix, *args)
+            return execute("EVALSHA", script.sha, 1, prefix, *args)
         except NoScriptError:
-            return client.execute_command("EVAL", script.text, 1, prefix, *args)
+            return execute("EVAL", script.text, 1, prefix, *args)
     except (redis.RedisError, OSError) as error:
         raise translate(script, error, epoch) from error
 
@@ -128,7 +129,8 @@ def call_many(
 def _pipeline(
     client: redis.Redis, script: Script, prefix: str, calls: Sequence[Sequence[Any]]
 ) -> list[Any]:
-    pipeline = client.pipeline(transaction=False)
+    pipeline: Any = client.pipeline(transaction=False)
     for args in calls:
         pipeline.execute_command("EVALSHA", script.sha, 1, prefix, *args)
-    return pipeline.execute(raise_on_error=False)
+    replies: list[Any] = pipeline.execute(raise_on_error=False)
+    return replies

@@ -111,9 +111,7 @@ class RedisWorker(RedisPart):
                 heads.append((Token(queue, entry, epoch), raw[DELIVERY.size :], attempts))
             except struct.error:
                 heads.append((Token(queue, entry, 0), b"", 0))
-        stored: list[bytes | None] = self.client.hmget(
-            self.keys.name("payload"), [key for _, key, _ in heads]
-        )
+        stored: Any = self.client.hmget(self.keys.name("payload"), [key for _, key, _ in heads])
         return [
             Delivery(
                 token,
@@ -156,7 +154,7 @@ class RedisWorker(RedisPart):
             ]
             if not found:
                 return []
-            stored: list[bytes | None] = self.client.hmget(
+            stored: Any = self.client.hmget(
                 self.keys.name("payload"), [fields.get(b"k", b"") for _, _, fields in found]
             )
         except (redis.RedisError, OSError) as error:
