@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.waiting import wait_until
 
 
@@ -24,3 +26,20 @@ def test_a_read_that_waits_is_withdrawn_when_the_last_slot_is_taken(worker_lab):
         lab.settled(count)
     assert time.monotonic() - started < 6, "the slot was free again by then"
     assert "Task nap" not in full.text()
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_a_steady_stream_of_broker_tasks_does_not_starve_scheduled_ones(worker_lab, pool):
+    """One worker serves both, and its broker queue never runs dry.
+
+    Seen to fail when a full worker offered nothing: the scheduled task waited for all the others.
+    """
+    lab = worker_lab()
+    lab.worker(pool, "-Q", "celery,stock", concurrency=2)
+    for _ in range(150):
+        lab.send("stock_nap", 0.1, queue="stock")
+    wait_until(lambda: [a["slots"] for a in lab.announced().values()] == [0], "full", 5)
+    started = time.monotonic()
+    lab.send("nap", 0.0)
+    lab.settled(1)
+    assert time.monotonic() - started < 4, "150 tasks of 0.1 s on two places take 7.5 s"

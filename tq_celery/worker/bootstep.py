@@ -22,7 +22,7 @@ from typing import Any
 from celery import bootsteps
 from celery.worker.state import task_ready
 
-from tq_celery.worker.credit import offered_slots, pool_size
+from tq_celery.worker.credit import Slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
 from tq_celery.worker.handover import Handover, handover_for
 from tq_celery.worker.obituaries import write_obituary
@@ -115,6 +115,7 @@ class TQStep(bootsteps.StartStopStep):
     def _begin(self, c: Any, kind: str) -> None:
         settings = c.app.tq.settings
         self._table = DeliveryTable()
+        self._slots = Slots()
         reader = Reader(settings, self._table, self._offer, pool=kind)
         if self._in_process:
             reader.stand_in = StandIn(
@@ -129,7 +130,7 @@ class TQStep(bootsteps.StartStopStep):
         """Say what the worker can take; called by the I/O thread."""
         c = self._consumer
         queues = tuple(sorted(c.app.amqp.queues.consume_from))
-        slots = offered_slots(pool_size(c), self._table)
+        slots = self._slots.offered(pool_size(c), self._table, monotonic())
         return Offer(queues, slots, not (self._closed or stopping()))
 
     def _pump(self) -> None:

@@ -14,7 +14,7 @@ from celery.worker import state
 
 from tq_celery.worker.deliveries import DeliveryTable
 
-__all__ = ["FinishRate", "offered_slots", "pool_size", "read_ahead"]
+__all__ = ["FinishRate", "Slots", "pool_size", "read_ahead"]
 
 #: Seconds from a finished task to its successor's start, over the scheduler and under load. Twice
 #: the 20 ms that this takes on busy cores, so that a worker held back by the round trip grows out
@@ -22,6 +22,8 @@ __all__ = ["FinishRate", "offered_slots", "pool_size", "read_ahead"]
 ROUND_TRIP = 0.04
 #: Most tasks of read-ahead per slot.
 DEEPEST = 64
+#: Seconds a worker is full of the broker's tasks before it offers a place all the same.
+CROWDED = 1.0
 #: Seconds over which the finish rate is averaged.
 WINDOW = 0.1
 
@@ -70,12 +72,31 @@ def pool_size(consumer: Any) -> int:
     return int(consumer.pool.num_processes or 1)
 
 
-def offered_slots(size: int, table: DeliveryTable) -> int:
-    """Return the pool's places that are not held by tasks of the broker.
+class Slots:
+    """The pool's places that are not held by tasks of the broker.
 
     A task that was settled at its start counts as one of them: its place is taken, and the store
     knows nothing of it any more.
+
+    A worker whose broker queue never runs dry would have no place left for scheduled tasks, for as
+    long as that lasts. So once it has been full for :data:`CROWDED` seconds, and more tasks have
+    started in that time than it has places, it offers one: scheduled tasks then take turns with
+    the broker's in the pool's own line.
     """
-    ours = sum(held.reserved for held in tuple(table.ids.values()))
-    others = len(state.reserved_requests) - ours
-    return max(0, size - max(0, others))
+
+    def __init__(self) -> None:
+        self._full_since: float | None = None
+        self._started = 0
+
+    def offered(self, size: int, table: DeliveryTable, now: float) -> int:
+        """Return how many of ``size`` places scheduled tasks may take; ``now`` is monotonic."""
+        ours = sum(held.reserved for held in tuple(table.ids.values()))
+        others = max(0, len(state.reserved_requests) - ours)
+        started: int = state.all_total_count[0]
+        if others < size:
+            self._full_since = None
+            return size - others
+        if self._full_since is None:
+            self._full_since, self._started = now, started
+        crowded = started - self._started > size or others > size
+        return int(crowded and now - self._full_since > CROWDED)
