@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -220,3 +221,28 @@ def test_names_are_unique_and_consumers_do_not_pile_up(worker_lab):
     assert len(consumers) == 1
     assert lab.outcomes()["completed"] == 3
     assert threading.active_count() < 50
+
+
+def test_a_killed_renewer_is_replaced(worker_lab):
+    """Without its renewer a worker would lose its lease to a task that keeps the GIL."""
+    lab = worker_lab(lease=1.0)
+    worker = lab.worker("threads")
+
+    def renewers() -> list[int]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal():
+                try:
+                    status = (entry / "stat").read_text().rpartition(")")[2].split()
+                    command = (entry / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if int(status[1]) == worker.pid and b"renewer" in command:
+                    found.append(int(entry.name))
+        return found
+
+    wait_until(renewers, "the renewer runs", 5)
+    (first,) = renewers()
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: renewers() not in ([], [first]), "another renewer runs", 5)
+    assert "The renewer process has ended" in worker.text()

@@ -66,6 +66,18 @@ def version(facts: Facts) -> Found:
         yield "ok", f"the server is {product} {number}", ""
 
 
+def scripts(facts: Facts) -> Found:
+    """Does the server run our scripts?"""
+    if facts.server.scripts:
+        yield (
+            "error",
+            f"the server refuses scripts ({facts.server.scripts})",
+            "allow this user EVAL, EVALSHA and SCRIPT on the namespace's keys",
+        )
+    else:
+        yield "ok", "the server runs scripts", ""
+
+
 def role(facts: Facts) -> Found:
     """Does the server take writes?"""
     if facts.server.role in ("slave", "replica"):
@@ -313,6 +325,7 @@ def conservation(facts: Facts) -> Found:
 #: What the server alone tells, in the order of the report.
 SERVER_CHECKS: tuple[Callable[[Facts], Found], ...] = (
     version,
+    scripts,
     role,
     eviction,
     memory,

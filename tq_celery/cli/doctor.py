@@ -34,7 +34,7 @@ def doctor(session: Session) -> None:
     inspector = session.inspector
     foreign = foreign_keys(inspector.client, inspector.keys)
     facts = Facts(
-        server=server_facts(inspector.client),
+        server=server_facts(inspector.client, inspector.keys),
         view=empty_overview(inspector.keys.namespace) if foreign else inspector.overview(),
         foreign=foreign,
         schema=str(SCHEMA),

@@ -9,8 +9,10 @@ from typing import Any
 import redis
 from redis import exceptions
 
+from tq_celery.errors import StoreError
 from tq_celery.store.inspect import reading
 from tq_celery.store.keys import Keys
+from tq_celery.store.scripts import SCRIPTS, call
 
 __all__ = ["KEY_TYPES", "ServerFacts", "foreign_keys", "server_facts"]
 
@@ -67,10 +69,15 @@ class ServerFacts:
     max_memory: int
     skew: float
     round_trip: float
+    scripts: str = ""
 
 
-def server_facts(client: redis.Redis) -> ServerFacts:
-    """Ask the server about itself; raises StoreError when it does not answer."""
+def server_facts(client: redis.Redis, keys: Keys) -> ServerFacts:
+    """Ask the server about itself; raises StoreError when it does not answer.
+
+    A server can answer a PING and still refuse every script, so a real one is run: ``scripts`` is
+    what it said, empty when it ran.
+    """
     with reading("info"):
         info: dict[str, Any] = client.info()
     product = "valkey" if info.get("server_name") == "valkey" else "redis"
@@ -93,7 +100,17 @@ def server_facts(client: redis.Redis) -> ServerFacts:
         max_memory=int(info.get("maxmemory", 0)),
         skew=skew,
         round_trip=round_trip,
+        scripts=_script_refusal(client, keys),
     )
+
+
+def _script_refusal(client: redis.Redis, keys: Keys) -> str:
+    """Run a script that reads; return the server's refusal."""
+    try:
+        call(client, SCRIPTS["due"], keys.prefix, (1,))
+    except StoreError as error:
+        return str(error)
+    return ""
 
 
 def foreign_keys(client: redis.Redis, keys: Keys) -> dict[str, str]:

@@ -55,6 +55,7 @@ class TQStep(bootsteps.StartStopStep):
         self.reader: Reader | None = None
         self._handover: Handover | None = None
         self._strategies: Strategies | None = None
+        self._spent: list[StandIn] = []
         self._closed = False
 
     # -- Celery's calls ------------------------------------------------------------------------
@@ -92,8 +93,9 @@ class TQStep(bootsteps.StartStopStep):
         if self.reader is not None:
             if not self.reader.stop(LAST_SETTLEMENT):
                 logger.warning("The store took too long; the lease returns what is not settled")
-            if self.reader.stand_in is not None:
-                self.reader.stand_in.stop()
+            for stand_in in (*self._spent, self.reader.stand_in):
+                if stand_in is not None:
+                    stand_in.stop()
             self.reader = None
 
     def info(self, c: Any) -> dict[str, Any]:
@@ -118,13 +120,15 @@ class TQStep(bootsteps.StartStopStep):
         self._slots = Slots()
         reader = Reader(settings, self._table, self._offer, pool=kind)
         if self._in_process:
-            reader.stand_in = StandIn(
-                settings.url, reader.store.keys.prefix, reader.name, settings.lease
-            )
+            reader.stand_in = self._new_stand_in(reader)
         self.reader = reader
         self._solo = kind == "solo"
         self._handover = handover_for(c, self._table.arrived, self._pump)
         _start_native(reader.run)
+
+    def _new_stand_in(self, reader: Reader) -> StandIn:
+        settings = self._consumer.app.tq.settings
+        return StandIn(settings.url, reader.store.keys.prefix, reader.name, settings.lease)
 
     def _offer(self) -> Offer:
         """Say what the worker can take; called by the I/O thread."""
@@ -140,6 +144,12 @@ class TQStep(bootsteps.StartStopStep):
             return
         while table.forgotten:
             task_ready(table.forgotten.popleft())
+        if reader.stand_in is not None and reader.stand_in.gone:
+            logger.warning("The renewer process has ended; starting another")
+            # its descriptors stay open to the end: the I/O thread may be using them right now
+            self._spent.append(reader.stand_in)
+            reader.stand_in.reap()
+            reader.stand_in = self._new_stand_in(reader)
         end = monotonic() + SPELL
         most = pool_size(self._consumer) * PREFORK_DEPTH if not self._in_process else 0
         fetched, waiting = table.fetched, table.waiting

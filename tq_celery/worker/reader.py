@@ -249,6 +249,8 @@ class Reader:
             stood_in = self.stand_in.last()
             if stood_in:
                 self.lease.extended(stood_in)
+            if self.stand_in.gone:
+                self.table.arrived.set()  # the event loop starts another
         slots = offer.slots if offer.open else 0
         self._ahead = read_ahead(self._rate.per_second(now), slots, self._ahead)
         announcement = WorkerAnnouncement(

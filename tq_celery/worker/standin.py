@@ -31,6 +31,8 @@ class StandIn:
             bufsize=0,
         )
         self._process = process
+        #: Set by :meth:`last` when the process has ended, which it does not by itself.
+        self.gone = False
         self._in = os.dup(process.stdin.fileno())
         self._out = os.dup(process.stdout.fileno())
         process.stdin.close()
@@ -57,8 +59,15 @@ class StandIn:
             text = os.read(self._out, 65536)
         except OSError:
             return 0.0
+        if not text:
+            self.gone = True
         lines = text.split()
         return int(lines[-1]) / 1000 if lines else 0.0
+
+    def reap(self) -> None:
+        """Let the system forget a process that has ended."""
+        with contextlib.suppress(Exception):
+            self._process.poll()
 
     def stop(self) -> None:
         """End it."""

@@ -13,6 +13,7 @@ from tests.unit.cli.conftest import Command, Space
 from tq_celery.cli import checks, main
 from tq_celery.cli.checks import Facts, examine
 from tq_celery.store.health import ServerFacts
+from tq_celery.store.keys import Keys
 from tq_celery.store.views import LeaderView, Overview, QueueView, TenantView, WorkerView
 
 SERVER = ServerFacts(
@@ -90,6 +91,7 @@ WRONG = [
     ("version", "error", server(version=(7, 2, 4)), "Valkey 7.2.4"),
     ("version", "error", server(product="redis", version=(6, 2)), "upgrade it to 7.0"),
     ("role", "error", server(role="slave"), "read-only replica"),
+    ("scripts", "error", server(scripts="due: no permissions"), "refuses scripts"),
     ("eviction", "error", server(eviction="allkeys-lru"), "allkeys-lru"),
     ("eviction", "warn", server(eviction=None), "noeviction"),
     ("memory", "warn", server(used_memory=95, max_memory=100), "95%"),
@@ -180,7 +182,15 @@ def test_facts_of_real_servers(make_server, kind: str) -> None:
     from tq_celery.store.health import server_facts
 
     server: ValkeyServer = make_server(kind, appendonly=True)
-    facts = server_facts(connect(server.url))
+    keys = Keys("shop")
+    facts = server_facts(connect(server.url), keys)
+    assert facts.scripts == ""
+    connect(server.url).execute_command(
+        "ACL", "SETUSER", "narrow", "on", ">pw", "~*", "+@all", "-@scripting"
+    )
+    narrow = server.url.replace("redis://", "redis://narrow:pw@")
+    assert "no permissions" in server_facts(connect(narrow), keys).scripts
+    assert next(checks.scripts(replace(HEALTHY, server=replace(SERVER, scripts="x"))))[0] == "error"
     assert facts.product == kind
     assert facts.version >= checks.FLOOR[kind]
     assert facts.aof is True

@@ -11,11 +11,7 @@ local function bury_run(queue, entry, run, how, limits, dead_maxlen, now)
     'record', run.record, 'digest', how.digest, 'payload', string.sub(stored, 17),
     'outcome', 'dead', 'at', now,
   }
-  if dead_maxlen > 0 then
-    redis.call('XADD', key('dead'), 'MAXLEN', '~', dead_maxlen, '*', unpack(fields))
-  else
-    redis.call('XADD', key('dead'), '*', unpack(fields))
-  end
+  append('dead', dead_maxlen, fields)
   settle(queue, entry, run, how, limits)
   redis.call('XADD', queue_key('obituary', queue), '*', 'k', task_key, 'o', 'dead', 'r', how.reason)
 end

@@ -6,7 +6,18 @@ local function tally(hash, field, by)
 end
 local function count(word, queue, by) tally('counters', word .. ':' .. queue, by) end
 
+-- Appends to a stream that may be capped at about `most` entries (0: it is not). The cap is applied
+-- once, at the end of the script, and what it drops is counted.
+local capped = {}
+local function append(word, most, fields)
+  redis.call('XADD', key(word), '*', unpack(fields))
+  if most > 0 then capped[word] = most end
+end
+
 local function write_counts()
+  for word, most in pairs(capped) do
+    count('dropped', word, redis.call('XTRIM', key(word), 'MAXLEN', '~', most))
+  end
   for hash, changes in pairs(tallies) do
     local name, fields = key(hash), {}
     for field, by in pairs(changes) do

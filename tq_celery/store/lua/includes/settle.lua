@@ -29,11 +29,7 @@ local function settle(queue, entry, run, how, limits, remember)
     'dispatched', dispatched, 'started', how.started, 'finished', how.finished,
     'worker', how.worker, 'epoch', run.epoch, 'attempts', attempts, 'outcome', how.outcome,
   }
-  if limits[1] > 0 then
-    redis.call('XADD', key('results'), 'MAXLEN', '~', limits[1], '*', unpack(fields))
-  else
-    redis.call('XADD', key('results'), '*', unpack(fields))
-  end
+  append('results', limits[1], fields)
   if remember ~= false then redis.call('HSET', key('done:new'), task_key, how.digest) end
   tally('live', run.tenant, -1)
   count(how.outcome, queue, 1)
