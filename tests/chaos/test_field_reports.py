@@ -217,7 +217,7 @@ def test_dead_entries_behind_live_ones(cluster_of: Any, make_server: Any) -> Non
     cluster.client.xdel(exec_, held[0]["message_id"], held[3]["message_id"])
     cluster.worker("threads", 4)
     wait_until(lambda: len(cluster.runs()) == 5, "the dead worker's five run", 20)
-    assert cluster.settled() == 5
+    wait_until(lambda: cluster.settled() == 5, "they are settled as well", 5)
     cluster.store.withdraw("live")
     cluster.assert_clean()
     assert set(cluster.runs().values()) == {1}
