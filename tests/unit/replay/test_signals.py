@@ -10,6 +10,14 @@ import pytest
 from tq_celery.replay.signals import Ended, ended_by_signals
 
 
+@pytest.fixture(autouse=True)
+def _terminal():
+    """The tests themselves may run under nohup, where a hang-up is ignored from the start."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_body_once_and_handlers_come_back(number: signal.Signals) -> None:
     before = signal.getsignal(number)
