@@ -52,6 +52,8 @@ class Window:
     script_us: float
     server_us: float
     scheduler_us: float
+    #: Profile: calls and server microseconds per task of each command, also inside the scripts.
+    commands: dict[str, tuple[float, float]]
 
     @property
     def cpu_us(self) -> float:
@@ -111,12 +113,17 @@ def _window(server: RedisServer, scheduler: Process, tasks: int, state: str) -> 
     counted = tasks - begun.done
     if counted <= 0:
         raise BenchError("the whole work moved between two looks: use more tasks")
+    calls = command_difference(first.calls, last.calls)
     return Window(
         per_s=movement([Sample(start, 0), *samples]),
         wall_s=samples[-1].at - begun.at,
-        script_us=total_microseconds(command_difference(first.calls, last.calls)) / counted,
+        script_us=total_microseconds(calls) / counted,
         server_us=(last.server - first.server) / counted * 1e6,
         scheduler_us=(last.scheduler - first.scheduler) / counted * 1e6,
+        commands={
+            name: (round(one.calls / counted, 3), round(one.usec / counted, 3))
+            for name, one in sorted(calls.items())
+        },
     )
 
 

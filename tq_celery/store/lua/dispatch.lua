@@ -41,7 +41,7 @@ local began, ended, moved = {}, {}, 0
 local packed_epoch = struct.pack('>I8', epoch)
 
 while moved < want do
-  local queue, finish, head = best_queue(want - moved)
+  local queue, finish, head, finish_text = best_queue(want - moved)
   if not head then break end
   drop_head(queue)
   local tenant = string.sub(head, 13)
@@ -61,7 +61,7 @@ while moved < want do
     if context.fair then
       if finish > V then V = finish end
       if (#peers > 1 and rescore(queue, tenant, finish)) or first then
-        began[tenant], ended[tenant] = finish, nil
+        began[tenant], ended[tenant] = finish_text, nil
       else
         ended[tenant], began[tenant] = true, nil
       end
@@ -82,7 +82,7 @@ if context.fair then
   local changes = {}
   for tenant, start in pairs(began) do
     changes[#changes + 1] = tenant
-    changes[#changes + 1] = string.format('%.17g', start)
+    changes[#changes + 1] = start
   end
   if changes[1] then redis.call('HSET', starts, unpack(changes)) end
   local over = {}

@@ -8,14 +8,14 @@ local function best_queue(want)
     if queues[1] then return queues[1], best_head(queues[1], want) end
     return nil
   end
-  local best, least, first
+  local best, least, first, text
   for _, queue in ipairs(queues) do
-    local score, member = best_head(queue, want)
+    local score, member, written = best_head(queue, want)
     if score and (not best or score < least or (score == least and member < first)) then
-      best, least, first = queue, score, member
+      best, least, first, text = queue, score, member, written
     end
   end
-  return best, least, first
+  return best, least, first, text
 end
 
 -- Under a fair policy the tenant's other queues share the start that this dispatch moved.

@@ -25,7 +25,7 @@ local function write_race(queue)
   heads.first, heads.last = 1, 0
 end
 
--- Returns score and member of the queue's best head, nil when it has none.
+-- Returns score, member and score as text of the queue's best head, nil when it has none.
 local function best_head(queue, want)
   local heads = taken[queue]
   if heads.first > heads.last then
@@ -38,7 +38,7 @@ local function best_head(queue, want)
     end
   end
   local first = heads.first
-  if first <= heads.last then return heads.scores[first], heads.members[first] end
+  if first <= heads.last then return heads.scores[first], heads.members[first], heads.texts[first] end
 end
 
 local function drop_head(queue)
@@ -48,15 +48,14 @@ end
 local function add_head(queue, score, text, member)
   local heads = taken[queue]
   local scores, members, last = heads.scores, heads.members, heads.last
-  local function before(i)
-    return score < scores[i] or (score == scores[i] and member < members[i])
-  end
-  if heads.first > last or not before(last) then
+  if heads.first > last or score > scores[last]
+    or (score == scores[last] and member > members[last]) then
     set_back[queue][member] = text
     return
   end
   local texts = heads.texts
-  while last >= heads.first and before(last) do
+  while last >= heads.first
+    and (score < scores[last] or (score == scores[last] and member < members[last])) do
     scores[last + 1], texts[last + 1], members[last + 1] = scores[last], texts[last], members[last]
     last = last - 1
   end
