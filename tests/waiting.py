@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -21,3 +24,35 @@ def wait_until(
         if time.monotonic() > give_up:
             raise AssertionError(f"not within {timeout:g} s: {description} (last: {value!r})")
         time.sleep(interval)
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What a process has done so far: CPU seconds, and how often one of its threads woke up."""
+
+    cpu: float
+    wakeups: int
+
+    @classmethod
+    def of(cls, pid: int) -> Activity:
+        """Read it from ``/proc``."""
+        cpu, wakeups = 0.0, 0
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            cpu += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            status = (task / "status").read_text()
+            wakeups += int(status.partition("voluntary_ctxt_switches:")[2].split()[0])
+        return cls(cpu, wakeups)
+
+
+def assert_idle(pid: int, seconds: float, wakeups_per_s: float) -> None:
+    """Watch a process that has nothing to do: it neither polls nor spins.
+
+    A poll shows in its wake-ups and a spin in its CPU time, both many times over these bounds. How
+    little CPU a wake-up takes is for ``python -m bench latency`` to say: it depends on the machine.
+    """
+    before = Activity.of(pid)
+    time.sleep(seconds)
+    after = Activity.of(pid)
+    assert (after.wakeups - before.wakeups) / seconds < wakeups_per_s
+    assert (after.cpu - before.cpu) / seconds < 0.25

@@ -8,6 +8,9 @@ import pytest
 
 from tests.waiting import wait_until
 
+#: Leases have to run out and processes to start: seconds each.
+pytestmark = pytest.mark.slow
+
 
 def _offers(lab, field):
     return sorted(each[field] for each in lab.announced().values())

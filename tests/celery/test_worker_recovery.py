@@ -14,6 +14,9 @@ import pytest
 from tests.celery.worker_lab import POOLS
 from tests.waiting import wait_until
 
+#: Leases have to run out and processes to start: seconds each.
+pytestmark = pytest.mark.slow
+
 
 def started(lab, count):
     return len(lab.runs()) >= count
