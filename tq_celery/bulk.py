@@ -161,7 +161,8 @@ class _Builder:
             or tq.app.conf.task_always_eager
             or current_request() is not None
         )
-        self._levels = tq.app.conf.task_repr_maxlevels
+        # a setting since Celery 5.7; before, saferepr had this depth of its own
+        self._levels = tq.app.conf.get("task_repr_maxlevels", 3)
         self._ids = _new_ids()
         self._headers: dict[Effective, str] = {}
 
