@@ -161,8 +161,7 @@ class _Builder:
             or tq.app.conf.task_always_eager
             or current_request() is not None
         )
-        # a setting since Celery 5.7; before, saferepr had this depth of its own
-        self._levels = tq.app.conf.get("task_repr_maxlevels", 3)
+        self._levels = tq.app.conf.task_repr_maxlevels
         self._ids = _new_ids()
         self._headers: dict[Effective, str] = {}
 
