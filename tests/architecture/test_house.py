@@ -22,7 +22,7 @@ LONGEST = {".py": 400, ".lua": 90}
 
 #: Files that are longer, with their size, which may only shrink: steps that must be one script.
 LONGER: dict[str, int] = {
-    "tq_celery/store/lua/dispatch.lua": 97,
+    "tq_celery/store/lua/dispatch.lua": 95,
 }
 
 

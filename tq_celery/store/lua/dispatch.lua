@@ -34,13 +34,14 @@ for _, queue in ipairs(queues) do waiting[queue] = tenant_key('pending', queue, 
 local group = queues[1] and group_of(queues[1])
 local V = group and context.fair and virtual_time(group)
 local starts = group and queue_key('starts', group)
-if context.fair and group then peers = peers_of(queues[1]) end
-if context.fair and group and rebase(group, peers) then V = 0 end
+if V then peers = peers_of(queues[1]) end
+if V and rebase(group, peers) then V = 0 end
 for _, queue in ipairs(queues) do enter_race(queue) end
-local began, ended, moved = {}, {}, 0
+local began, ended, moved, aside = {}, {}, 0, 0
 local packed_epoch = struct.pack('>I8', epoch)
 
-while moved < want do
+-- `aside` bounds the tenants at their cap that one call sets aside
+while moved < want and aside < 500 do
   local queue, finish, head, finish_text = best_queue(want - moved)
   if not head then break end
   drop_head(queue)
@@ -48,6 +49,7 @@ while moved < want do
   if context.caps and not eligible(tenant) then
     redis.call('SADD', queue_key('gated', queue), tenant)
     ended[tenant], began[tenant] = true, nil
+    aside = aside + 1
   else
     local pending = waiting[queue] .. tenant
     local task = redis.call('ZPOPMIN', pending)
@@ -75,10 +77,8 @@ while moved < want do
 end
 for _, queue in ipairs(queues) do write_race(queue) end
 
-if context.fair and moved > 0 then
-  redis.call('HSET', key('virtual'), group, string.format('%.17g', V))
-end
-if context.fair then
+if V then
+  if moved > 0 then redis.call('HSET', key('virtual'), group, string.format('%.17g', V)) end
   local changes = {}
   for tenant, start in pairs(began) do
     changes[#changes + 1] = tenant
@@ -95,6 +95,7 @@ for queue, batch in pairs(handed) do
 end
 write_deliveries()
 write_back()
+if aside == 500 then wake('credit') end
 
 local starved = 0
 if moved >= credit then
