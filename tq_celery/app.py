@@ -5,6 +5,7 @@ What it hooks, all of it:
 =============================  ==================================================================
 ``app.tq``                     the :class:`TQ` itself
 ``app.send_task``              scheduled tasks go to the namespace, all others as before
+``app._task_from_fun``         takes ``retry_backoff="decorrelated"`` on scheduled shared tasks
 ``app.steps["consumer"]``      the worker's step, which reads the queues the worker consumes anyway
 =============================  ==================================================================
 
@@ -31,7 +32,7 @@ from tq_celery.publish import Publisher
 from tq_celery.settings import Settings
 from tq_celery.store.contract import Limits
 from tq_celery.store.producers import Producers
-from tq_celery.task import TQTask, scheduled_class
+from tq_celery.task import TQTask, accept_backoff, scheduled_class, take_backoff
 
 __all__ = ["TQ"]
 
@@ -67,6 +68,7 @@ class TQ:
         self.publisher = Publisher(self, app.send_task)
         app.tq = self
         app.send_task = self.publisher.send_task
+        app._task_from_fun = accept_backoff(app._task_from_fun, lambda: app.Task)
         app.steps["consumer"].add(_WORKER_STEP)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -90,6 +92,7 @@ class TQ:
         declared = TaskOptions(tenant, cost, priority, deadline)
         own: type[Any] = base or symbol_by_name(self.app.task_cls)
         joined = scheduled_class(own)
+        options = take_backoff(options, joined)
 
         def declare(function: Callable[..., Any]) -> Any:
             declared.rules(function, skip=1 if options.get("bind") else 0)

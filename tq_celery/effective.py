@@ -92,6 +92,8 @@ def resolve(
     task, and its own header counts as given at the call. Raises OptionError.
     """
     given = (headers or _NOTHING).get(HEADER)
+    if repeats and given is None:
+        given = request_header(request)  # a retry with headers of its own
     workflow = read_header(given)
     if repeats:
         call = {**workflow, **call}

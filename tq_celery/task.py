@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, ClassVar
 
 from celery import Task
 
+from tq_celery.backoff import (
+    BACKOFF_HEADER,
+    DEFAULT_BASE,
+    DEFAULT_CAP,
+    Backoff,
+    is_decorrelated,
+    read_previous,
+)
 from tq_celery.effective import Effective, current_request, resolve, take_call
 from tq_celery.inheritance import HEADER
 from tq_celery.options import OPTION_NAMES, Rules, TaskOptions
 
-__all__ = ["TQTask", "scheduled_class"]
+__all__ = ["TQTask", "accept_backoff", "scheduled_class", "take_backoff"]
 
 _MISSING = object()
 
@@ -34,6 +44,10 @@ class TQTask(Task):
     class is made, and are completed from the base class. A task that is abstract or has no ``run``
     yet is checked in its subclasses. The attributes themselves are taken away: Celery reads
     ``priority`` as its broker's.
+
+    ``retry_backoff="decorrelated"`` spreads retries with no common rhythm, those of
+    ``autoretry_for`` and every ``self.retry()`` that names no time: see :mod:`tq_celery.backoff`.
+    The shortest sleep is ``retry_backoff_base`` (1.0 s), the longest ``retry_backoff_max`` (600 s).
     """
 
     abstract = True
@@ -41,6 +55,8 @@ class TQTask(Task):
     tq_options: ClassVar[TaskOptions] = TaskOptions()
     #: The same, compiled for calls; None while there is no ``run``.
     tq_rules: ClassVar[Rules | None] = TaskOptions().rules(None)
+    #: Decorrelated back-off of this class, None for Celery's own.
+    tq_backoff: ClassVar[Backoff | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -60,6 +76,20 @@ class TQTask(Task):
             cls.tq_rules = cls.tq_options.rules(run.__func__)
         else:
             cls.tq_rules = cls.tq_options.rules(run, skip=1)
+        cls._settle_backoff()
+
+    @classmethod
+    def _settle_backoff(cls) -> None:
+        """Read the back-off options, and take the word away: Celery would read a number."""
+        own = vars(cls)
+        word = is_decorrelated(own.get("retry_backoff", False))
+        if word or (own.get("tq_backoff") is not None and not own.get("retry_backoff")):
+            cls.retry_backoff = False
+            cls.tq_backoff = _backoff_of({}, cls)
+        elif "retry_backoff" in own:
+            cls.tq_backoff = None  # this class goes back to Celery's
+        elif cls.tq_backoff is not None:
+            cls.tq_backoff = _backoff_of({}, cls)
 
     @classmethod
     def bind(cls, app: Any) -> Any:
@@ -67,7 +97,33 @@ class TQTask(Task):
         own = cls.priority
         bound = super().bind(app)
         cls.priority = own
+        cls._settle_backoff()  # ``task_annotations`` may have changed it
         return bound
+
+    def retry(
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        exc: Any = None,
+        throw: bool = True,
+        eta: Any = None,
+        countdown: Any = None,
+        max_retries: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Retry as :meth:`celery.Task.retry` does, in one step with the end of this try.
+
+        Without ``countdown`` and ``eta`` a task with ``retry_backoff="decorrelated"`` waits for its
+        next sleep, which travels with it.
+        """
+        backoff = self.tq_backoff
+        if backoff is not None and countdown is None and not eta:
+            headers = options.get("headers") or self.request.headers or {}
+            countdown = backoff.next(
+                read_previous((self.request.headers or {}).get(BACKOFF_HEADER))
+            )
+            options["headers"] = {**headers, BACKOFF_HEADER: countdown}
+        return super().retry(args, kwargs, exc, throw, eta, countdown, max_retries, **options)
 
     def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """Run here and now, as under ``task_always_eager``, after the same checks as a send."""
@@ -95,3 +151,43 @@ def scheduled_class(base: type[Any] | None) -> type[Any]:
     if issubclass(base, TQTask):
         return base
     return type(base.__name__, (TQTask, base), {"abstract": True, "__module__": base.__module__})
+
+
+def take_backoff(options: Mapping[str, Any], base: type[Any]) -> dict[str, Any]:
+    """Return the options of a declaration as Celery understands them.
+
+    Celery turns ``retry_backoff`` into a float for every task, so our word becomes an attribute of
+    our own. Raises OptionError for a bad back-off.
+    """
+    taken = dict(options)
+    if is_decorrelated(taken.get("retry_backoff", False)):
+        taken |= {"retry_backoff": False, "tq_backoff": _backoff_of(taken, base)}
+    return taken
+
+
+def accept_backoff(make: Callable[..., Any], default_base: Callable[[], type[Any]]) -> Any:
+    """Return the application's task maker, which then knows the word on scheduled tasks.
+
+    ``@shared_task`` hands its options to the application unseen by us.
+    """
+
+    @wraps(make)
+    def maker(fun: Any, *args: Any, **options: Any) -> Any:
+        if isinstance(options.get("retry_backoff"), str):
+            base = options.get("base") or default_base()
+            if isinstance(base, type) and issubclass(base, TQTask):
+                options = take_backoff(options, base)
+        return make(fun, *args, **options)
+
+    return maker
+
+
+def _backoff_of(options: Mapping[str, Any], base: type[Any]) -> Backoff:
+    def find(name: str, default: Any) -> Any:
+        return options.get(name, getattr(base, name, default))
+
+    return Backoff.of(
+        find("retry_backoff_base", DEFAULT_BASE),
+        find("retry_backoff_max", DEFAULT_CAP),
+        find("retry_jitter", True),
+    )
