@@ -86,7 +86,7 @@ def test_a_declaration(app: Celery) -> None:
 
 def test_shared_tasks_and_classes(app: Celery) -> None:
     TQ(app)
-    shared = shared_task(base=TQTask, name="s", retry_backoff="decorrelated")(boom)
+    shared_task(base=TQTask, name="s", retry_backoff="decorrelated")(boom)
 
     class Patient(TQTask):
         abstract = True
@@ -107,7 +107,7 @@ def test_shared_tasks_and_classes(app: Celery) -> None:
 
     job, stock = app.register_task(Job()), app.register_task(Stock())
     app.finalize()
-    assert app.tasks["s"].tq_backoff == shared.tq_backoff == Backoff()
+    assert app.tasks["s"].tq_backoff == Backoff()
     assert (job.tq_backoff, job.retry_backoff) == (Backoff(5.0, 50.0), False)
     assert (stock.tq_backoff, stock.retry_backoff) == (None, 3)
 
