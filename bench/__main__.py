@@ -9,9 +9,9 @@ from types import FrameType
 
 import click
 
-from bench.experiments import ceiling, drain, latency, submit
+from bench.experiments import ceiling, drain, latency, soak, submit
 
-EXPERIMENTS = (ceiling.command, drain.command, submit.command, latency.command)
+EXPERIMENTS = (ceiling.command, drain.command, submit.command, latency.command, soak.command)
 
 
 @click.group(epilog="Each experiment is described in bench/experiments/NAME/README.md.")

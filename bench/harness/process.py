@@ -99,6 +99,11 @@ class Process:
         """The id of the child (leader of its process group)."""
         return self._popen.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether the child is still running."""
+        return self._popen.poll() is None
+
     def __enter__(self) -> Process:
         return self
 
