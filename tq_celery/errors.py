@@ -13,6 +13,7 @@
     │   └── UnsupportedTaskError protocol 1, Broadcast queues, fan-out exchanges
     ├── StoreError             the server refused or did not answer
     │   ├── StoreUnavailableError  away, loading, read-only or out of memory: try again
+    │   │   └── LateError            the call's deadline had passed on the server's clock
     │   └── SchemaError          the namespace was written by another major version
     ├── FencedError            a newer epoch has written; this leader is deposed
     ├── TraceError             a trace file cannot be read; names file and line   (also ValueError)
@@ -29,6 +30,7 @@ __all__ = [
     "BulkError",
     "DuplicateTaskError",
     "FencedError",
+    "LateError",
     "OptionError",
     "PayloadTooLargeError",
     "QueueFullError",
@@ -131,7 +133,26 @@ class StoreError(TQError):
 
 
 class StoreUnavailableError(StoreError):
-    """The server is away, loading, read-only or out of memory; the operation may be repeated."""
+    """The server is away, loading, read-only or out of memory; the operation may be repeated.
+
+    ``refusal`` is the server's word (``OOM``, ``READONLY``) when it answered, else empty.
+    ``undone`` tells that the operation certainly has not happened and will not: the server refused
+    it, or was never reached.
+    """
+
+    def __init__(self, operation: str, message: str, *, refusal: str = "") -> None:
+        self.refusal = refusal
+        self.undone = bool(refusal)
+        super().__init__(operation, message)
+
+
+class LateError(StoreUnavailableError):
+    """The server came to a submission after its deadline and changed nothing; ``at`` is its ms."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        super().__init__("submit", "the server came to it after the deadline of the call")
+        self.undone = True
 
 
 class SchemaError(StoreError):

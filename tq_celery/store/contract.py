@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from tq_celery.states import Outcome
 from tq_celery.store.record import TaskKey
+from tq_celery.store.stopping_contract import StoppingStore
 
 __all__ = [
     "MAX_BATCH",
@@ -35,6 +36,7 @@ __all__ = [
     "Return",
     "Settlement",
     "StaleTenant",
+    "StoppingStore",
     "Store",
     "Submission",
     "Token",
@@ -90,12 +92,18 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Back-pressure bounds on waiting tasks; ``None`` means no bound."""
+    """What a submission is held to; ``None`` means no bound.
+
+    ``namespace``, ``queue`` and ``tenant`` bound the number of waiting tasks, ``payload`` bytes.
+    After ``not_after`` (ms) nothing is taken any more: a server that was frozen or paused comes to
+    a call long after its caller was told that it had failed (celery/celery #4296).
+    """
 
     namespace: int | None = None
     queue: int | None = None
     tenant: int | None = None
     payload: int | None = None
+    not_after: int | None = None
 
 
 class Receipt(NamedTuple):
@@ -194,6 +202,7 @@ class Delivery(NamedTuple):
 
     ``payload`` is the submitted message and ``digest`` its 16 bytes; ``None`` and empty when the
     store no longer has it. ``key`` and ``epoch`` are empty when the exec entry is unreadable.
+    ``revoked`` tells that the id, or one of its stamps, is marked: it must not be started.
     """
 
     token: Token
@@ -201,6 +210,7 @@ class Delivery(NamedTuple):
     attempts: int
     payload: bytes | None
     digest: bytes = b""
+    revoked: bool = False
 
 
 class Obituary(NamedTuple):
@@ -262,13 +272,17 @@ class ProducerStore(Protocol):
     def submit(self, submission: Submission, limits: Limits) -> Receipt:
         """Take one task: payload, ingress or delayed entry, counters, done-memory check.
 
-        Raises DuplicateTaskError, QueueFullError, PayloadTooLargeError, StoreUnavailableError.
+        Raises DuplicateTaskError, QueueFullError, PayloadTooLargeError, LateError,
+        StoreUnavailableError.
         """
 
     def submit_many(
         self, submissions: Sequence[Submission], limits: Limits
     ) -> list[Receipt | Exception]:
-        """Submit in one round trip; each item is atomic by itself, errors stand in its place."""
+        """Submit each as :meth:`submit` does, in order, a batch in one atomic step.
+
+        A refusal stands in its task's place; a batch that comes too late is raised as a whole.
+        """
 
 
 class LeaderStore(Protocol):
@@ -370,5 +384,5 @@ class WorkerStore(Protocol):
         """Forget obituaries that have been written, and their payloads."""
 
 
-class Store(ProducerStore, LeaderStore, WorkerStore, Protocol):
+class Store(ProducerStore, LeaderStore, WorkerStore, StoppingStore, Protocol):
     """All of the above."""

@@ -1,4 +1,4 @@
-"""The producer's side of the Redis store: submit, one by one or in bulk."""
+"""The producer's side of the Redis store: submit, one task or a batch in one script call."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from tq_celery.errors import DuplicateTaskError, PayloadTooLargeError, QueueFullError
+from tq_celery.errors import DuplicateTaskError, LateError, PayloadTooLargeError, QueueFullError
 from tq_celery.store.base import RedisPart, chunks
 from tq_celery.store.contract import Limits, Receipt, Submission
-from tq_celery.store.scripts import SCRIPTS, call_many
 
-__all__ = ["RedisProducer"]
+__all__ = ["RedisProducer", "Results", "arguments", "joined", "results", "without_too_large"]
+
+#: What became of each task of a batch, in order.
+Results = list[Receipt | Exception]
 
 _COST_PRIORITY = struct.Struct(">dB")
 
@@ -22,82 +24,86 @@ def _moment(relative: int | None, absolute: int | None) -> str:
     return "" if absolute is None else str(absolute)
 
 
-def _bound(limit: int | None) -> int | str:
-    return "" if limit is None else limit
+def _parent(task: Submission) -> str:
+    token = task.parent
+    return f"{task.supersedes.value}/{token.encode()}" if token is not None else ""
 
 
-def _arguments(task: Submission, limits: Limits) -> tuple[Any, ...]:
-    """Return the submit script's arguments; raises PayloadTooLargeError."""
-    if limits.payload is not None and len(task.payload) > limits.payload:
-        raise PayloadTooLargeError(task.key.id, len(task.payload), limits.payload)
-    parent = task.parent
-    return (
-        task.key.encode(),
-        task.digest,
-        task.payload,
-        task.queue,
-        task.tenant,
-        _COST_PRIORITY.pack(task.cost, task.priority),
-        _moment(task.deadline_in, task.deadline),
-        _moment(task.delay, task.due),
-        parent.entry if parent else "",
-        parent.queue if parent else "",
-        parent.epoch if parent else "",
-        task.supersedes.value,
-        _bound(limits.namespace),
-        _bound(limits.queue),
-        _bound(limits.tenant),
-    )
+def arguments(tasks: Sequence[Submission], limits: Limits) -> list[Any]:
+    """Return the submit script's arguments for a batch."""
+    bounds = (limits.namespace, limits.queue, limits.tenant, limits.not_after)
+    listed: list[Any] = ["" if bound is None else bound for bound in bounds]
+    for task in tasks:
+        listed += (
+            task.key.encode(),
+            task.digest + task.payload,
+            task.queue,
+            task.tenant,
+            _COST_PRIORITY.pack(task.cost, task.priority),
+            _moment(task.deadline_in, task.deadline),
+            _moment(task.delay, task.due),
+            _parent(task),
+        )
+    return listed
 
 
-def _receipt(task: Submission, limits: Limits, reply: Sequence[Any]) -> Receipt:
-    """Return the script's reply as a receipt, or raise the refusal it stands for."""
-    status, at, scope = reply[0].decode(), reply[1], reply[2]
+def results(tasks: Sequence[Submission], limits: Limits, reply: Sequence[Any]) -> Results:
+    """Return the script's reply as receipts and refusals; raises LateError."""
+    word, at = reply[0], reply[1]
+    if word == b"late":
+        raise LateError(at)
+    return [_result(task, limits, each, at) for task, each in zip(tasks, reply[2], strict=True)]
+
+
+def _result(task: Submission, limits: Limits, word: bytes, at: int) -> Receipt | Exception:
+    if word == b"accepted":
+        return Receipt("accepted", at)
+    status, _, scope = word.decode().partition(" ")
     if status == "duplicate":
-        raise DuplicateTaskError(task.key.id)
+        return DuplicateTaskError(task.key.id)
     if status == "full":
-        word = scope.decode()
-        name = {"queue": task.queue, "tenant": task.tenant.decode(errors="replace")}.get(word, "")
-        raise QueueFullError(word, name, getattr(limits, word))
+        name = {"queue": task.queue, "tenant": task.tenant.decode(errors="replace")}.get(scope, "")
+        return QueueFullError(scope, name, getattr(limits, scope))
     return Receipt(status, at)
+
+
+def without_too_large(
+    tasks: Sequence[Submission], limits: Limits
+) -> tuple[Sequence[Submission], dict[int, Exception]]:
+    """Return the tasks to send, and by its place the refusal of each whose payload is too long."""
+    most = limits.payload
+    if most is None or all(len(task.payload) <= most for task in tasks):
+        return tasks, {}
+    refused: dict[int, Exception] = {
+        index: PayloadTooLargeError(task.key.id, len(task.payload), most)
+        for index, task in enumerate(tasks)
+        if len(task.payload) > most
+    }
+    return [task for index, task in enumerate(tasks) if index not in refused], refused
+
+
+def joined(taken: Results, refused: dict[int, Exception]) -> Results:
+    """Put each refusal of :func:`without_too_large` into its place."""
+    for index, refusal in refused.items():
+        taken.insert(index, refusal)
+    return taken
 
 
 class RedisProducer(RedisPart):
     """Implements :class:`~tq_celery.store.contract.ProducerStore`."""
 
     def submit(self, submission: Submission, limits: Limits) -> Receipt:
-        return _receipt(submission, limits, self._call("submit", *_arguments(submission, limits)))
+        (result,) = self.submit_many((submission,), limits)
+        if isinstance(result, Exception):
+            raise result
+        return result
 
-    def submit_many(
-        self, submissions: Sequence[Submission], limits: Limits
-    ) -> list[Receipt | Exception]:
-        results: list[Receipt | Exception] = []
+    def submit_many(self, submissions: Sequence[Submission], limits: Limits) -> Results:
+        found: Results = []
         for chunk in chunks(submissions):
-            results += self._submit_chunk(chunk, limits)
-        return results
-
-    def _submit_chunk(
-        self, chunk: Sequence[Submission], limits: Limits
-    ) -> list[Receipt | Exception]:
-        slots: list[Receipt | Exception | None] = []
-        calls: list[tuple[Any, ...]] = []
-        for task in chunk:
-            try:
-                calls.append(_arguments(task, limits))
-                slots.append(None)
-            except PayloadTooLargeError as error:
-                slots.append(error)
-        replies = iter(call_many(self.client, SCRIPTS["submit"], self._prefix, calls))
-        results: list[Receipt | Exception] = []
-        for task, slot in zip(chunk, slots, strict=True):
-            if slot is not None:
-                results.append(slot)
-                continue
-            reply = next(replies)
-            try:
-                results.append(
-                    reply if isinstance(reply, Exception) else _receipt(task, limits, reply)
-                )
-            except (DuplicateTaskError, QueueFullError) as error:
-                results.append(error)
-        return results
+            sent, refused = without_too_large(chunk, limits)
+            taken: Results = []
+            if sent:
+                taken = results(sent, limits, self._call("submit", *arguments(sent, limits)))
+            found += joined(taken, refused)
+        return found

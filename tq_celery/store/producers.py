@@ -1,12 +1,12 @@
 """The producers' connections of one process, and one total deadline for each submission.
 
-A producer is taken from a free list and put back, so each holds one connection that one caller
-uses at a time: threads and greenlets share nothing, and there are never more connections than
-submissions at once. A child process starts with an empty list and leaves its parent's sockets
-alone.
+A line is taken from a free list and put back, so each connection has one caller at a time: threads
+and greenlets share nothing, and there are never more connections than submissions at once. A child
+process starts with an empty list and leaves its parent's sockets alone.
 
 Submitting is idempotent by key, so it is repeated blindly inside the deadline; how often a reply
-was lost makes no difference (redis/redis-py #3554).
+was lost makes no difference (redis/redis-py #3554). The server is told the deadline in its own
+time: what it comes to later, having been frozen or paused, changes nothing any more.
 """
 
 from __future__ import annotations
@@ -15,18 +15,13 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
-
-import redis
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import ResponseError
+from typing import TypeVar
 
 from tq_celery.errors import StoreUnavailableError
 from tq_celery.settings import Settings
-from tq_celery.store.client import connect
 from tq_celery.store.contract import Limits, ProducerStore, Receipt, Submission
-from tq_celery.store.producer import RedisProducer
+from tq_celery.store.line import Line, open_line
+from tq_celery.store.producer import Results
 
 __all__ = ["Line", "Producers"]
 
@@ -36,92 +31,26 @@ _SHARE = 0.6
 _LAST_TRY = 0.25
 #: Seconds before the first repeat, and the longest pause between two.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+#: Refusals that do not pass within a call's time; the caller is told at once.
+_LASTING = ("OOM", "MISCONF", "AUTH")
+#: Seconds for which a call is repeated that the server refuses with another word.
+_REFUSED = 1.0
 
 Reply = TypeVar("Reply")
-
-
-class _OneConnection(redis.Redis):
-    """A client whose commands use one connection directly: no pool, no locks, no repeats."""
-
-    def attach(self) -> _OneConnection:
-        """Take a connection from the pool for good; it connects with the first command."""
-        self._own: Any = self.connection_pool.make_connection()
-        return self
-
-    def be_patient(self, seconds: float) -> None:
-        """Give the next command ``seconds``, connecting included."""
-        own = self._own
-        if own._sock is not None:  # redis-py 8 says is_connected; 6.4 and 7 do not
-            own._sock.settimeout(seconds)
-        else:
-            own.socket_connect_timeout = own.socket_timeout = seconds / 2
-
-    def execute_command(self, *args: Any, **options: Any) -> Any:
-        own = self._own
-        try:
-            own.send_command(*args)
-            return own.read_response()
-        except (RedisConnectionError, redis.TimeoutError, OSError):
-            own.disconnect()
-            raise
-
-    def pipeline(self, transaction: bool = False, shard_hint: Any = None) -> Any:
-        """Return a pipeline of plain commands on the one connection."""
-        return _Pipeline(self._own)
-
-    def close(self) -> None:
-        self._own.disconnect()
-        super().close()
-
-
-class _Pipeline:
-    """Commands sent together; errors of the server stand in their command's place."""
-
-    def __init__(self, own: Any) -> None:
-        self._own = own
-        self._commands: list[tuple[Any, ...]] = []
-
-    def execute_command(self, *args: Any) -> None:
-        self._commands.append(args)
-
-    def execute(self, raise_on_error: bool = False) -> list[Any]:
-        own, replies = self._own, []
-        try:
-            own.send_packed_command(own.pack_commands(self._commands))
-            for _ in self._commands:
-                try:
-                    replies.append(own.read_response())
-                except ResponseError as error:
-                    replies.append(error)
-        except (RedisConnectionError, redis.TimeoutError, OSError):
-            own.disconnect()
-            raise
-        return replies
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A producer store, how to bound its next call (seconds), and how to close it."""
-
-    store: ProducerStore
-    be_patient: Callable[[float], None] = lambda seconds: None
-    close: Callable[[], None] = lambda: None
-
-
-def _open(settings: Settings) -> Line:
-    client = connect(settings.url, timeout=settings.publish_timeout)
-    own = _OneConnection(connection_pool=client.connection_pool).attach()
-    store = RedisProducer(own, settings.namespace, settings=settings)
-    return Line(store, own.be_patient, own.close)
+Step = Callable[[Line, Limits], Reply]
 
 
 class Producers:
     """A :class:`ProducerStore` for any number of threads, greenlets and forked processes.
 
-    Raises StoreUnavailableError when the deadline (``publish_timeout`` of the settings) has passed.
+    Raises StoreUnavailableError when the deadline (``publish_timeout`` of the settings) has passed,
+    and soon when the server answers that it is out of memory, read-only, loading or the like. Its
+    ``undone`` then speaks for all tries of the call.
     """
 
-    def __init__(self, settings: Settings, open_line: Callable[[Settings], Line] = _open) -> None:
+    def __init__(
+        self, settings: Settings, open_line: Callable[[Settings], Line] = open_line
+    ) -> None:
         self._settings = settings
         self._open = open_line
         self._pid = os.getpid()
@@ -131,15 +60,39 @@ class Producers:
 
     def submit(self, submission: Submission, limits: Limits, *, once: bool = False) -> Receipt:
         """Submit one task; ``once`` gives up after the first failure of the connection."""
-        receipt = self._run(lambda store: store.submit(submission, limits), once)
+        receipt = self._run(lambda line, held: line.store.submit(submission, held), limits, once)
         self.clock_offset = receipt.at - int(time.time() * 1000)
         return receipt
 
     def submit_many(
-        self, submissions: Sequence[Submission], limits: Limits
-    ) -> list[Receipt | Exception]:
-        """Submit a batch in one round trip; see :class:`ProducerStore`."""
-        return self._run(lambda store: store.submit_many(submissions, limits), False)
+        self,
+        submissions: Sequence[Submission],
+        limits: Limits,
+        *,
+        seconds: float | None = None,
+        doubt: bool = False,
+    ) -> Results:
+        """Submit tasks in batches; see :class:`ProducerStore`.
+
+        ``seconds`` replaces the deadline; ``doubt`` tells that they may have been taken before.
+        """
+        return self._run(
+            lambda line, held: line.store.submit_many(submissions, held),
+            limits,
+            seconds=seconds,
+            doubt=doubt,
+        )
+
+    def start_many(self, batch: Sequence[Submission], limits: Limits) -> Callable[[], Results]:
+        """Send up to a batch now; the returned call waits for the results.
+
+        The time between the two does not count; whatever goes wrong is raised by the call.
+        """
+        return _Sent(self, batch, limits, self._settings.publish_timeout).finish
+
+    def ask(self, step: Callable[[ProducerStore], Reply]) -> Reply:
+        """Run another step that may be repeated, within the same deadline."""
+        return self._run(lambda line, _: step(line.store), Limits())
 
     def close(self) -> None:
         """Close the free connections; the next submission opens a new one."""
@@ -151,25 +104,96 @@ class Producers:
         if self._pid != os.getpid():
             self._free, self._pid = deque(), os.getpid()
 
-    def _run(self, step: Callable[[ProducerStore], Reply], once: bool) -> Reply:
+    def take(self) -> Line:
+        """Take a line off the free list, or make one."""
         self._of_this_process()
-        free = self._free
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._open(self._settings)
+
+    def put_back(self, line: Line, error: StoreUnavailableError | None = None) -> None:
+        """Give a line back, for another caller; its connection opens again when it has failed."""
+        if error is not None and error.refusal and error.refusal not in _LASTING:
+            line.close()  # a new connection may lead to another server
+        self._free.append(line)
+
+    def _run(
+        self,
+        step: Step[Reply],
+        limits: Limits,
+        once: bool = False,
+        *,
+        seconds: float | None = None,
+        doubt: bool = False,
+    ) -> Reply:
+        """Repeat a step within its time; with ``doubt``, an earlier try may have been done."""
         total = self._settings.publish_timeout
-        give_up, pause = time.monotonic() + total, _FIRST_PAUSE
+        began, pause = time.monotonic(), _FIRST_PAUSE
+        give_up = began + (total if seconds is None else seconds)
         while True:
-            try:
-                line = free.pop()
-            except IndexError:
-                line = self._open(self._settings)
             left = give_up - time.monotonic()
-            line.be_patient(left * _SHARE if left > total * _LAST_TRY else left)
+            share = 1.0 if once or left <= total * _LAST_TRY else _SHARE
+            line = self.take()
+            failed = None
             try:
-                return step(line.store)
-            except StoreUnavailableError:
-                if once or time.monotonic() + 2 * pause > give_up:
+                return line.attempt(step, limits, left * share, give_up)
+            except StoreUnavailableError as error:
+                failed, doubt = error, doubt or not error.undone
+                now = time.monotonic()
+                refused = bool(error.refusal) and now - began > _REFUSED
+                if once or refused or error.refusal in _LASTING or now + 2 * pause > give_up:
+                    error.undone = not doubt
                     raise
             finally:
-                # After a failure its connection is closed, and opens again when it is needed.
-                free.append(line)
+                self.put_back(line, failed)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+class _Sent:
+    """A batch on its way."""
+
+    def __init__(
+        self, producers: Producers, batch: Sequence[Submission], limits: Limits, seconds: float
+    ) -> None:
+        self._producers, self._batch, self._limits = producers, batch, limits
+        self._wait: Callable[[], Results] | None = None
+        self._failed: StoreUnavailableError | None = None
+        began = time.monotonic()
+        self._line = line = producers.take()
+        try:
+            self._wait = line.attempt(
+                lambda line, held: line.begin(batch, held),
+                limits,
+                seconds * _SHARE,
+                began + seconds,
+            )
+        except StoreUnavailableError as error:
+            self._failed = error
+        finally:
+            if self._wait is None:
+                producers.put_back(line, self._failed)
+        self._asked = began
+        self._left = seconds - (time.monotonic() - began)
+
+    def finish(self) -> Results:
+        """Wait for the results, or send the batch again; raises StoreUnavailableError."""
+        began, line, failed = time.monotonic(), self._line, self._failed
+        if self._wait is not None:
+            line.be_patient(max(self._left * _SHARE, _FIRST_PAUSE))
+            try:
+                reply = self._wait()
+                line.learn(reply, self._asked)
+                return reply
+            except StoreUnavailableError as error:
+                failed = error
+            finally:
+                self._producers.put_back(line, failed)
+        assert failed is not None
+        left = self._left - (time.monotonic() - began)
+        if failed.refusal in _LASTING or left < _FIRST_PAUSE:
+            raise failed
+        return self._producers.submit_many(
+            self._batch, self._limits, seconds=left, doubt=not failed.undone
+        )

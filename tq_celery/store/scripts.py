@@ -19,14 +19,21 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from tq_celery.errors import FencedError, StoreError, StoreUnavailableError
 
-__all__ = ["SCRIPTS", "Script", "call", "call_many", "translate"]
+__all__ = ["SCRIPTS", "Script", "call", "translate"]
 
 _FOLDER = files("tq_celery.store") / "lua"
-#: Script flushes in the middle of one batch that are made good.
-_FLUSHES = 5
 _LINE = re.compile(r"user_script:(\d+)")
 #: First words of server errors that pass by themselves.
 _PASSING = ("LOADING", "READONLY", "OOM", "MISCONF", "BUSY", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN")
+#: Errors from which redis-py takes that word away.
+_WORDLESS = {
+    redis.exceptions.BusyLoadingError: "LOADING",
+    redis.exceptions.ReadOnlyError: "READONLY",
+    redis.exceptions.OutOfMemoryError: "OOM",
+    redis.exceptions.MasterDownError: "MASTERDOWN",
+    redis.exceptions.TryAgainError: "TRYAGAIN",
+    redis.exceptions.AuthenticationError: "AUTH",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,10 @@ SCRIPTS: dict[str, Script] = {
 def translate(script: Script, error: Exception, epoch: int = 0) -> Exception:
     """Return our error for a server's or connection's, with the operation and the source line."""
     text = str(error)
+    refusal = _refusal(error)
+    if refusal:
+        shown = text if text.startswith(refusal) else f"{refusal} {text}"
+        return StoreUnavailableError(script.name, shown, refusal=refusal)
     if isinstance(error, ResponseError):
         word, _, rest = text.partition(" ")
         if word == "TQFENCED":
@@ -81,10 +92,18 @@ def translate(script: Script, error: Exception, epoch: int = 0) -> Exception:
         at = _LINE.search(text)
         if at and int(at.group(1)) <= len(script.lines):
             text = f"{text} (lua/{script.lines[int(at.group(1)) - 1]})"
-        if word in _PASSING or text.startswith(_PASSING):
-            return StoreUnavailableError(script.name, text)
         return StoreError(script.name, text)
     return StoreUnavailableError(script.name, text or type(error).__name__)
+
+
+def _refusal(error: Exception) -> str:
+    """Return the word of a server that answers, and does nothing for now; else an empty text."""
+    for kind, word in _WORDLESS.items():
+        if isinstance(error, kind):
+            return word
+    if isinstance(error, ResponseError):
+        return next((word for word in _PASSING if str(error).startswith(word)), "")
+    return ""
 
 
 def call(
@@ -102,35 +121,3 @@ def call(
             return execute("EVAL", script.text, 1, prefix, *args)
     except (redis.RedisError, OSError) as error:
         raise translate(script, error, epoch) from error
-
-
-def call_many(
-    client: redis.Redis, script: Script, prefix: str, calls: Sequence[Sequence[Any]]
-) -> list[Any]:
-    """Run ``script`` for each argument list in one round trip; errors stand in their item's place.
-
-    After a script flush only the items that did not run are repeated, so nothing runs twice.
-    """
-    try:
-        replies = _pipeline(client, script, prefix, calls)
-        for _ in range(_FLUSHES):
-            missing = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-            if not missing:
-                break
-            client.script_load(script.text)
-            again = _pipeline(client, script, prefix, [calls[i] for i in missing])
-            for i, reply in zip(missing, again, strict=True):
-                replies[i] = reply
-    except (redis.RedisError, OSError) as error:
-        raise translate(script, error) from error
-    return [translate(script, r) if isinstance(r, Exception) else r for r in replies]
-
-
-def _pipeline(
-    client: redis.Redis, script: Script, prefix: str, calls: Sequence[Sequence[Any]]
-) -> list[Any]:
-    pipeline: Any = client.pipeline(transaction=False)
-    for args in calls:
-        pipeline.execute_command("EVALSHA", script.sha, 1, prefix, *args)
-    replies: list[Any] = pipeline.execute(raise_on_error=False)
-    return replies

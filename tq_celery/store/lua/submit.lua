@@ -1,84 +1,87 @@
 #!lua
--- Takes one task: payload once, then an ingress entry or, when it is not due, a delayed member.
+-- Takes up to 500 tasks, each by itself and in order: payload once, then an ingress entry or, when
+-- it is not due, a delayed member. A deadline or due time is '' for none, '+ms' from now or 'ms'
+-- absolute; a parent, which the task replaces, is '' for none or outcome/epoch/entry/queue.
 -- KEYS[1] prefix of the namespace
--- ARGV[1] key of the task
--- ARGV[2] digest, 16 bytes
--- ARGV[3] payload
--- ARGV[4] queue
--- ARGV[5] tenant
--- ARGV[6] cost (double) and priority (byte), packed
--- ARGV[7] deadline: '' none, '+ms' from now, 'ms' absolute
--- ARGV[8] due: '' at once, '+ms' from now, 'ms' absolute
--- ARGV[9] parent entry, '' when the task replaces none
--- ARGV[10] parent queue
--- ARGV[11] parent epoch
--- ARGV[12] outcome of the parent: retried or replaced
--- ARGV[13] most waiting tasks in the namespace, '' unbounded
--- ARGV[14] most waiting tasks in the queue, '' unbounded
--- ARGV[15] most waiting tasks of the tenant, '' unbounded
--- RETURNS {'accepted' | 'repeat' | 'stale' | 'duplicate' | 'full', ms, scope}
---#include keys clock wake
-local task_key, digest, queue, tenant = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
+-- ARGV[1] most waiting tasks in the namespace, '' unbounded
+-- ARGV[2] most waiting tasks in one queue, '' unbounded
+-- ARGV[3] most waiting tasks of one tenant, '' unbounded
+-- ARGV[4] last ms in which anything may be taken, '' unbounded
+-- ARGV[5...] key, digest (16 bytes) .. payload, queue, tenant, cost .. priority, deadline, due, parent
+-- RETURNS {'late', ms} or {'taken', ms, per task 'accepted' | 'repeat' | 'stale' | 'duplicate' | 'full' scope}
+--#include keys clock ids counts settle outside wake room
 local now = now_ms()
+if ARGV[4] ~= '' and now > tonumber(ARGV[4]) then return { 'late', now } end
+local room = waiting_room(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))
+local marked = redis.call('EXISTS', key('revoked')) == 1
+local queues, delayed = {}, {}
+
 local function moment(text, none)
   if text == '' then return none end
   if string.byte(text, 1) == 43 then return now + tonumber(string.sub(text, 2)) end
   return tonumber(text)
 end
-local deadline, due = moment(ARGV[7], 9007199254740991), moment(ARGV[8], 0)
-local has_parent = ARGV[9] ~= ''
 
-local seen = redis.call('HGET', key('done:new'), task_key)
-  or redis.call('HGET', key('done:old'), task_key)
-if not seen and redis.call('HSETNX', key('payload'), task_key, digest .. ARGV[3]) == 0 then
-  seen = string.sub(redis.call('HGET', key('payload'), task_key), 1, 16)
-elseif not seen then
-  -- the payload is stored; every refusal below takes it back
-  local function refuse(word, scope)
-    redis.call('HDEL', key('payload'), task_key)
-    return { word, now, scope or '' }
-  end
-  if has_parent then
-    local run = redis.call('HGET', queue_key('running', ARGV[10]), ARGV[9])
-    if not run or struct.unpack('>I8', run) ~= tonumber(ARGV[11]) then return refuse('stale') end
-  end
-  local function waiting(of_queue)
-    local counts = redis.call('HMGET', key('counters'), 'submitted:' .. of_queue,
-      'delayed:' .. of_queue, 'pending:' .. of_queue)
-    return (counts[1] or 0) + (counts[2] or 0) + (counts[3] or 0)
-  end
-  if ARGV[13] ~= '' then
-    local total = 0
-    for _, each in ipairs(redis.call('SMEMBERS', key('queues'))) do total = total + waiting(each) end
-    if total >= tonumber(ARGV[13]) then return refuse('full', 'namespace') end
-  end
-  if ARGV[14] ~= '' and waiting(queue) >= tonumber(ARGV[14]) then return refuse('full', 'queue') end
-  if ARGV[15] ~= '' then
-    local live = redis.call('HGET', key('live'), tenant) or 0
-    local running = redis.call('HGET', key('running'), tenant) or 0
-    if live - running >= tonumber(ARGV[15]) then return refuse('full', 'tenant') end
-  end
+-- The digest under which the key was taken before; stores the message when it was not.
+local function seen_before(task_key, message)
+  local seen = redis.call('HGET', key('done:new'), task_key)
+    or redis.call('HGET', key('done:old'), task_key)
+  if seen or redis.call('HSETNX', key('payload'), task_key, message) == 1 then return seen end
+  return string.sub(redis.call('HGET', key('payload'), task_key), 1, 16)
 end
-if seen then
+
+local function take(i)
+  local task_key, message, queue, tenant = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local outcome, epoch, entry, of_queue = string.match(ARGV[i + 7], '^(%a+)/(%d+)/([^/]+)/(.*)$')
+  local seen = seen_before(task_key, message)
   -- a second run of a superseded parent repeats its retry: the first acceptance stands
-  return { (seen == digest or has_parent) and 'repeat' or 'duplicate', now, '' }
+  if seen and (outcome or seen == string.sub(message, 1, 16)) then return 'repeat' end
+  if seen then return 'duplicate' end
+  -- the message is stored; a refusal takes it back
+  local run = outcome and redis.call('HGET', queue_key('running', of_queue), entry)
+  if outcome and (not run or struct.unpack('>I8', run) ~= tonumber(epoch)) then
+    redis.call('HDEL', key('payload'), task_key)
+    return 'stale'
+  end
+  local scope = room.full(queue, tenant)
+  if scope then
+    redis.call('HDEL', key('payload'), task_key)
+    return 'full', scope
+  end
+
+  local due = moment(ARGV[i + 6], 0)
+  local member = struct.pack('>BHH', 255 - string.byte(ARGV[i + 4], 9), #queue, #tenant)
+    .. queue .. tenant .. struct.pack('>I8I4', 0, 0) .. ARGV[i + 4]
+    .. struct.pack('>I8I8I8HB', moment(ARGV[i + 5], 9007199254740991), now, 0, 0, 0) .. task_key
+  if marked and is_revoked(id_of(task_key), now) then
+    local record = string.sub(member, 6 + #queue + #tenant)
+    end_outside(queue, nil, { tenant = tenant, record = record, epoch = 0 }, 'revoked',
+      string.sub(message, 1, 16), 'revoked', now)
+  else
+    if due > now then
+      redis.call('ZADD', key('delayed'), due, member)
+      delayed[member] = true
+      count('delayed', queue, 1)
+    else
+      redis.call('XADD', key('ingress'), '*', 'd', member)
+      count('submitted', queue, 1)
+    end
+    room.enter(queue, tenant)
+    remember_id(queue, tenant, task_key, math.max(due, now))
+  end
+  count('accepted', queue, 1)
+  tally('live', tenant, 1)
+  queues[queue] = true
+  if outcome then redis.call('HSET', queue_key('superseded', of_queue), entry, outcome) end
+  return 'accepted'
 end
 
-local member = struct.pack('>BHH', 255 - string.byte(ARGV[6], 9), #queue, #tenant) .. queue .. tenant
-  .. struct.pack('>I8I4', 0, 0) .. ARGV[6]
-  .. struct.pack('>I8I8I8HB', deadline, now, 0, 0, 0) .. task_key
-if due > now then
-  redis.call('ZADD', key('delayed'), due, member)
-  redis.call('HINCRBY', key('counters'), 'delayed:' .. queue, 1)
-  if redis.call('ZRANGE', key('delayed'), 0, 0)[1] == member then wake('delayed') end
-else
-  redis.call('XADD', key('ingress'), '*', 'd', member)
-  redis.call('HINCRBY', key('counters'), 'submitted:' .. queue, 1)
+local words = {}
+for i = 5, #ARGV, 8 do
+  local word, scope = take(i)
+  words[#words + 1] = scope and word .. ' ' .. scope or word
 end
-redis.call('HINCRBY', key('counters'), 'accepted:' .. queue, 1)
-redis.call('HINCRBY', key('live'), tenant, 1)
-redis.call('SADD', key('queues'), queue)
-if has_parent then
-  redis.call('HSET', queue_key('superseded', ARGV[10]), ARGV[9], ARGV[12])
-end
-return { 'accepted', now, '' }
+for queue in pairs(queues) do redis.call('SADD', key('queues'), queue) end
+if next(delayed) and delayed[redis.call('ZRANGE', key('delayed'), 0, 0)[1]] then wake('delayed') end
+write_counts()
+return { 'taken', now, words }

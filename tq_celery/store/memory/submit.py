@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tq_celery.errors import DuplicateTaskError, PayloadTooLargeError, QueueFullError
+from tq_celery.errors import DuplicateTaskError, LateError, PayloadTooLargeError, QueueFullError
+from tq_celery.states import Outcome
 from tq_celery.store.contract import Limits, Receipt, Submission
 from tq_celery.store.memory.base import Base
 from tq_celery.store.memory.state import IngressEntry
@@ -22,6 +23,8 @@ class Submit(Base):
         size = len(submission.payload)
         if limits.payload is not None and size > limits.payload:
             raise PayloadTooLargeError(submission.key.id, size, limits.payload)
+        if limits.not_after is not None and ns.now > limits.not_after:
+            raise LateError(ns.now)
         seen = self._seen(key)
         if seen is not None:
             # A second run of a superseded parent repeats its retry: the first one stands.
@@ -34,10 +37,10 @@ class Submit(Base):
         self._check_limits(queue, submission.tenant, limits)
 
         ns.payload[key] = (submission.digest, submission.payload)
-        self._enter(submission, key)
         ns.count("accepted", queue)
         ns.live_of[submission.tenant] += 1
         ns.queues.add(queue)
+        self._enter(submission, key)
         if parent is not None:
             ns.superseded[parent.queue][parent.entry] = submission.supersedes
         return Receipt("accepted", ns.now)
@@ -75,7 +78,10 @@ class Submit(Base):
         return sum(self.ns.counters[word, queue] for word in words)
 
     def _enter(self, submission: Submission, key: bytes) -> None:
-        """Write the ingress entry, or the delayed member when the task is not due."""
+        """Write the ingress entry, or the delayed member when the task is not due.
+
+        One whose id is marked as revoked ends here.
+        """
         ns, queue, tenant = self.ns, submission.queue, submission.tenant
         deadline = submission.deadline
         if submission.deadline_in is not None:
@@ -97,6 +103,10 @@ class Submit(Base):
                 key=key,
             )
         )
+        if ns.revoked.get(submission.key.id, 0) > ns.now:
+            self._end_outside(queue, tenant, record, Outcome.REVOKED, "revoked")
+            return
+        ns.ids[submission.key.id] = (key, queue, tenant)
         if due > ns.now:
             ns.delayed.add(pack_delayed(queue, tenant, record), due)
             ns.count("delayed", queue)
