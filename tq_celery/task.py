@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, ClassVar
 
 from celery import Task
+from celery.exceptions import Reject
 
 from tq_celery.backoff import (
     BACKOFF_HEADER,
@@ -22,9 +23,16 @@ from tq_celery.effective import Effective, current_request, resolve, take_call
 from tq_celery.inheritance import HEADER
 from tq_celery.options import OPTION_NAMES, Rules, TaskOptions
 
-__all__ = ["TQTask", "accept_backoff", "scheduled_class", "take_backoff"]
+__all__ = ["TQTask", "UnsentRetry", "accept_backoff", "scheduled_class", "take_backoff"]
 
 _MISSING = object()
+
+
+class UnsentRetry(Reject):
+    """The next try could not be sent; ``reason`` is why.
+
+    Celery raises a bare Reject, which says the same as a task that rejects itself on purpose.
+    """
 
 
 class TQTask(Task):
@@ -123,7 +131,10 @@ class TQTask(Task):
                 read_previous((self.request.headers or {}).get(BACKOFF_HEADER))
             )
             options["headers"] = {**headers, BACKOFF_HEADER: countdown}
-        return super().retry(args, kwargs, exc, throw, eta, countdown, max_retries, **options)
+        try:
+            return super().retry(args, kwargs, exc, throw, eta, countdown, max_retries, **options)
+        except Reject as reject:
+            raise UnsentRetry(reject.reason) from reject.reason
 
     def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """Run here and now, as under ``task_always_eager``, after the same checks as a send."""

@@ -22,6 +22,8 @@ from tq_celery.store.keys import Keys
 ROOT = Path(__file__).resolve().parents[2]
 #: How each pool is started for tests.
 POOLS = {"prefork": 2, "threads": 4, "solo": 1, "gevent": 4}
+#: The same with the pool that Celery still has and its makers advise against.
+ALL_POOLS = {**POOLS, "eventlet": 4}
 
 
 class Worker:
@@ -55,11 +57,13 @@ class WorkerLab:
 
     def __init__(
         self, server: ValkeyServer, folder: Path, *, broker: str | None = None,
-        conf: dict[str, Any] | None = None, scheduler: bool = True, **settings: Any,
+        conf: dict[str, Any] | None = None, scheduler: bool = True,
+        store: ValkeyServer | None = None, **settings: Any,
     ) -> None:  # fmt: skip
         self.server, self.folder = server, folder
         base = f"redis://127.0.0.1:{server.port}"
-        self.client: Any = server.client()
+        #: The namespace is here, or on ``store``: a server that may fail without the others.
+        self.client: Any = (store or server).client()
         self.client.flushall()
         settings = {"lease": 2.0, "namespace": "lab", **settings}
         self.environ = {
@@ -67,7 +71,7 @@ class WorkerLab:
             worker_tasks.BACKEND: f"{base}/2",
             worker_tasks.RUNS: f"{base}/3",
             worker_tasks.CONF: json.dumps(conf or {}),
-            "TQ_URL": f"{base}/0",
+            "TQ_URL": f"redis://127.0.0.1:{(store or server).port}/0",
             **{f"TQ_{name.upper()}": str(value) for name, value in settings.items()},
         }
         self.settings = Settings.load(environ=self.environ)
@@ -85,7 +89,7 @@ class WorkerLab:
         """Start a worker and wait until it has announced itself."""
         known = set(self.announced())
         log = self.folder / f"worker-{len(self.workers)}.log"
-        size = POOLS[pool] if concurrency is None else concurrency
+        size = ALL_POOLS[pool] if concurrency is None else concurrency
         command = [
             sys.executable, "-m", "celery", "-A", "tests.celery.worker_main", "worker",
             "-P", pool, "-l", "info", "--without-mingle", "--without-gossip", *options,

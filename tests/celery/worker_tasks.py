@@ -17,6 +17,7 @@ from celery import Celery, Task
 from celery.exceptions import Ignore, Reject
 from celery.worker.request import Request
 
+from tests.celery import retry_tasks
 from tq_celery import TQ
 
 #: Environment of a worker under test, beside the settings' own ``TQ_*``.
@@ -155,5 +156,6 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     def collect(self, *args: Any) -> None:
         _note("collect", self.request.id)
 
+    retry_tasks.declare(tq, _note)
     app.finalize()
     return app

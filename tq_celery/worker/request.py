@@ -33,6 +33,7 @@ from kombu.exceptions import OperationalError
 
 from tq_celery.errors import QueueFullError, StoreError
 from tq_celery.states import Outcome
+from tq_celery.task import TQTask, UnsentRetry
 from tq_celery.worker.deliveries import DeliveryTable, Held
 
 __all__ = ["ScheduledRequest", "request_class", "stopping"]
@@ -51,7 +52,11 @@ FIRST_BACKOFF, LONGEST_BACKOFF = 100, 10_000
 
 def stopping() -> bool:
     """Whether the worker is shutting down, warm or cold."""
-    return state.should_stop not in (None, False) or state.should_terminate not in (None, False)
+    # The exit code of a warm stop is 0, which equals False: identity decides, as in Celery.
+    stop, terminate = state.should_stop, state.should_terminate
+    return (stop is not None and stop is not False) or (
+        terminate is not None and terminate is not False
+    )
 
 
 def _unwrapped(exc: Any) -> Any:
@@ -70,6 +75,17 @@ def _outcome_of(exc: Any) -> Outcome:
     if isinstance(exc, Terminated):
         return Outcome.REVOKED
     return Outcome.FAILED
+
+
+def _is_unsent_retry(exc: Any, task: Any) -> bool:
+    """Tell whether ``task`` wanted another try and could not send it.
+
+    A task that only a route schedules has Celery's own ``retry``, which raises what a task raises
+    to reject itself; there the reason has to tell the two apart.
+    """
+    if isinstance(exc, UnsentRetry) or not isinstance(exc, Reject) or exc.requeue:
+        return isinstance(exc, UnsentRetry)
+    return not isinstance(task, TQTask) and isinstance(exc.reason, PASSING)
 
 
 class ScheduledRequest:
@@ -230,10 +246,10 @@ class ScheduledRequest:
         """The task raised, or its process is gone."""
         request: Any = self
         exc = _unwrapped(exc_info.exception)
-        if isinstance(exc, Reject) and not exc.requeue and isinstance(exc.reason, PASSING):
-            # Task.retry could not submit the next try. Celery would reject this one for good.
+        if _is_unsent_retry(exc, request._task) and not request.acknowledged:
+            # Celery would reject this try for good.
             state.task_ready(request)
-            self.tq_return(delay=RETRY_DELAY)
+            self.tq_unsent(exc.reason)
             return None
         self.tq_outcome = _outcome_of(exc)
         try:
@@ -318,6 +334,20 @@ class ScheduledRequest:
         if counted:
             delay = min(FIRST_BACKOFF << min(held.delivery.attempts, 16), LONGEST_BACKOFF)
         self.tq_table.give_back(held, counted=counted, delay=delay)
+
+    def tq_unsent(self, reason: Exception) -> None:
+        """Give back a try that could not send the next one: it will run again and decide anew.
+
+        A full queue or a server that is away passes, so that costs no attempt. What will be refused
+        every time (too large, a bad option) does: the delivery budget ends it in the dead letters.
+        """
+        request: Any = self
+        passing = isinstance(reason, PASSING)
+        logger.warning(
+            "retry not sent, task given back: task=%s id=%s counted=%s error=%r",
+            request.name, request.id, not passing, reason,
+        )  # fmt: skip
+        self.tq_return(counted=not passing, delay=RETRY_DELAY)
 
     def tq_escaped(self, where: str, error: Exception) -> None:
         """A result backend or a hook of the application raised while an outcome was written."""
