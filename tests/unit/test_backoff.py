@@ -47,7 +47,8 @@ def test_sleeps_grow_to_the_cap_and_stay_spread_below_it() -> None:
 
 
 def test_a_sleep_that_cannot_be_ours_counts_as_none() -> None:
-    assert [read_previous(value) for value in ("3", None, True, float("nan"), -1, [])] == [None] * 6
+    nonsense: list[object] = ["3", None, True, float("nan"), -1, []]
+    assert [read_previous(value) for value in nonsense] == [None] * 6
     assert read_previous(7) == 7.0
     # longer than the cap: the message was written under other options
     assert Backoff(1.0, 10.0).next(1e300, lambda low, high: high) == 10.0
@@ -90,7 +91,7 @@ def test_shared_tasks_and_classes(app: Celery) -> None:
 
     class Patient(TQTask):
         abstract = True
-        retry_backoff = "decorrelated"
+        retry_backoff: object = "decorrelated"
         retry_backoff_base = 5
 
     class Job(Patient):
