@@ -32,7 +32,7 @@ from tq_celery.publish import Publisher
 from tq_celery.settings import Settings
 from tq_celery.store.contract import Limits
 from tq_celery.store.producers import Producers
-from tq_celery.task import TQTask, accept_backoff, scheduled_class, take_backoff
+from tq_celery.task import TQTask, accept_shared, scheduled_class, take_backoff
 
 __all__ = ["TQ"]
 
@@ -68,7 +68,8 @@ class TQ:
         self.publisher = Publisher(self, app.send_task)
         app.tq = self
         app.send_task = self.publisher.send_task
-        app._task_from_fun = accept_backoff(app._task_from_fun, lambda: app.Task)
+        app._task_from_fun = accept_shared(app._task_from_fun, lambda: _own_class(app))
+        hook_control(app)
         app.steps["consumer"].add(_WORKER_STEP)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -90,8 +91,7 @@ class TQ:
         OptionError for a literal out of range and for a string that names no parameter.
         """
         declared = TaskOptions(tenant, cost, priority, deadline)
-        own: type[Any] = base or symbol_by_name(self.app.task_cls)
-        joined = scheduled_class(own)
+        joined = scheduled_class(base or _own_class(self.app))
         options = take_backoff(options, joined)
 
         def declare(function: Callable[..., Any]) -> Any:
@@ -185,19 +185,31 @@ class Routes:
         ]
         self._found: dict[str, Rules | None] = {}
 
-    def find(self, name: str, task: Any = None) -> Rules | None:
-        """Return the rules for a task name; ``task`` is its class where it is defined here."""
+    def rules_of(self, name: str, task: Any = None) -> Rules | None:
+        """Return the rules of a task, None for one that is not scheduled.
+
+        ``task`` is the task itself where it is defined here. Each option that its declaration
+        leaves open is taken from the first route that matches its name. Raises OptionError when a
+        route names no parameter of the task.
+        """
+        declared: Rules | None = getattr(task, "tq_rules", None)
         if not self._routes:
-            return None
+            return declared
         try:
             return self._found[name]
         except KeyError:
-            found = next((o for p, o in self._routes if fnmatch.fnmatchcase(name, p)), None)
-            if found is None:
-                rules = None
-            else:
-                rules = found.rules(getattr(task, "run", None))
+            routed = next((o for p, o in self._routes if fnmatch.fnmatchcase(name, p)), None)
+            rules = declared
+            if routed is not None:
+                options = routed if declared is None else task.tq_options.over(routed)
+                rules = options.rules(getattr(task, "run", None))
             return self._found.setdefault(name, rules)
+
+
+def _own_class(app: Any) -> type[Any]:
+    """Return the class that the application gives its tasks: ``app.Task``, or ``task_cls``."""
+    own: type[Any] = vars(app).get("Task") or symbol_by_name(app.task_cls)
+    return own
 
 
 def _literal(value: Any) -> Any:

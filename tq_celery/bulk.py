@@ -270,7 +270,7 @@ class _Builder:
     def _template(self, task: Any, args: Any, kwargs: Any) -> _Template | None:
         """Have Celery build one message of the task; None when it cannot be a template."""
         kind = type(task)
-        rules = getattr(kind, "tq_rules", None) or self._tq.routes.find(task.name, task)
+        rules = self._tq.routes.rules_of(task.name, task)
         if (
             rules is None
             or kind.shadow_name is not Task.shadow_name

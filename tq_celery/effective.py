@@ -12,7 +12,12 @@ from celery._state import get_current_worker_task
 from tq_celery.inheritance import HEADER, read_header
 from tq_celery.options import OPTION_NAMES, Deadline, Rules, check, check_tenant
 
-__all__ = ["Effective", "ambient_tenant", "current_request", "resolve", "take_call", "tenant"]
+__all__ = [
+    "FOUND", "Effective", "ambient_tenant", "current_request", "resolve", "take_call", "tenant",
+]  # fmt: skip
+
+#: Option of a send whose options were resolved before: that :class:`Effective`.
+FOUND = "tq_found"
 
 _ambient: ContextVar[bytes | None] = ContextVar("tq_tenant", default=None)
 _NOTHING: Mapping[str, Any] = {}
@@ -65,10 +70,14 @@ class Effective(NamedTuple):
 
 
 def take_call(options: dict[str, Any], names: Sequence[str] = OPTION_NAMES) -> dict[str, Any]:
-    """Take our options out of a call's; returns those that are set, checked."""
+    """Take our options out of a call's; returns those that are set, checked.
+
+    Celery keeps stamps among the options: one that has the name of an option is left alone.
+    """
     call: dict[str, Any] = {}
+    stamps = options.get("stamped_headers") or ()
     for name in names:
-        if name in options:
+        if name in options and name not in stamps:
             value = check(name, options.pop(name))
             if value is not None:
                 call[name] = value

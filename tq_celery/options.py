@@ -16,9 +16,9 @@ On a *declaration* a string names a parameter of the task, whose value is then r
 :class:`const` makes a literal; a callable gets ``(args, kwargs, options)`` and returns the value;
 numbers, timedeltas and datetimes are literals.
 
-Each option is taken from the first source that has it: the call; the declaration on the task or,
-for a task without one, its route in ``tq_routes``; the workflow it was put into; the ambient
-tenant; the task it is sent from (not its cost); the default.
+Each option is taken from the first source that has it: the call; the declaration on the task; its
+route in ``tq_routes``, and for the priority Celery's ``task_routes``; the workflow it was put into;
+the ambient tenant; the task it is sent from (not its cost); the default.
 A value out of range raises :class:`~tq_celery.errors.OptionError` at the call.
 """
 
@@ -37,6 +37,7 @@ from uuid import UUID
 from tq_celery.errors import OptionError
 
 __all__ = [
+    "MAX_PRIORITY",
     "OPTION_NAMES",
     "Deadline",
     "Rules",

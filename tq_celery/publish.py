@@ -17,14 +17,14 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from celery.signals import before_task_publish
 from celery.utils.nodenames import anon_nodename
-from celery.utils.time import maybe_make_aware
+from celery.utils.time import maybe_iso8601, maybe_make_aware
 
 from tq_celery.effective import (
+    FOUND,
     Effective,
     ambient_tenant,
     current_request,
@@ -34,7 +34,7 @@ from tq_celery.effective import (
 )
 from tq_celery.errors import UnsupportedTaskError
 from tq_celery.inheritance import EMBEDDED, HEADER, KEY_HEADER, TOKEN_HEADER, embed, spread
-from tq_celery.options import Rules
+from tq_celery.options import MAX_PRIORITY, Rules
 from tq_celery.queues import QueueNames
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Token
@@ -97,16 +97,19 @@ class Publisher:
             )
         repeats = parent is not None and outcome is Outcome.RETRIED
         headers = options.get("headers")
-        arguments = (args or (), kwargs or {}, options)
-        found = resolve(
-            rules or Rules({}, {}),
-            take_call(options),
-            arguments,
-            headers,
-            self.tq.default,
-            request=request,
-            repeats=repeats,
-        )
+        found, call = options.pop(FOUND, None), take_call(options)
+        if found is not None:
+            found = found._replace(**call)
+        else:
+            found = resolve(
+                self._with_route(rules or Rules({}, {}), call, name, args, kwargs, options),
+                call,
+                (args or (), kwargs or {}, options),
+                headers,
+                self.tq.default,
+                request=request,
+                repeats=repeats,
+            )
         self._check_protocol()
         submit = SubmitProducer(self, found, producer)
         submit.parent, submit.outcome = parent, outcome
@@ -120,7 +123,8 @@ class Publisher:
         )
         header = found.header(int(time.time() * 1000) + self.tq.producers.clock_offset)
         options["headers"] = _with_header(headers, header)
-        options["priority"] = found.priority
+        if "priority" not in (options.get("stamped_headers") or ()):
+            options["priority"] = found.priority
         # Retrying is ours: Celery's way needs a broker connection.
         options["retry"] = False
         for each in EMBEDDED:
@@ -159,14 +163,33 @@ class Publisher:
         if task is None:
             self.tq.ensure_defined(name)
             task = self.app._tasks.get(name)
-        rules: Rules | None = getattr(task, "tq_rules", None)
-        if rules is not None:
-            return rules
-        rules = self.tq.routes.find(name, task)
+        rules = self.tq.routes.rules_of(name, task)
         if rules is None and name in _LOOPS and options.get("route_name"):
             inner = self._rules(options["route_name"], {})
             return inner.literals() if inner is not None else None
         return rules
+
+    def _with_route(
+        self,
+        rules: Rules,
+        call: Mapping[str, Any],
+        name: str,
+        args: Any,
+        kwargs: Any,
+        options: dict[str, Any],
+    ) -> Rules:
+        """Return the rules with the priority that Celery's ``task_routes`` give, where none has."""
+        router = options.get("router") or self.app.amqp.router
+        if not router.routes or any(
+            "priority" in each for each in (call, rules.fixed, rules.rules)
+        ):
+            return rules
+        name = options.get("route_name") or name
+        route = router.lookup_route(name, args, kwargs, {**options}, options.get("task_type"))
+        priority = route.get("priority") if isinstance(route, Mapping) else None
+        if type(priority) is not int or not 0 <= priority <= MAX_PRIORITY:
+            return rules
+        return Rules({**rules.fixed, "priority": priority}, rules.rules)
 
     def _parent(
         self, request: Any, task_id: str | None, options: Mapping[str, Any]
@@ -269,9 +292,8 @@ class Publisher:
             return (math.ceil(seconds * 1000) if seconds > 0 else None), None
         if not eta:
             return None, None
-        if isinstance(eta, str):
-            eta = datetime.fromisoformat(eta)
-        aware = maybe_make_aware(eta, tz=self.app.timezone)
+        # A naive ETA is UTC, as Celery's workers read it.
+        aware = maybe_make_aware(maybe_iso8601(eta), tz=self.app.timezone)
         return None, max(0, math.ceil(aware.timestamp() * 1000))
 
 

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 _collected: ContextVar[list[Submission] | None] = ContextVar("tq_collected", default=None)
 _NO_CONTEXT = nullcontext()
 _NO_DEADLINE = (None, None)
+#: Further message properties that a call may set, and the task finds in its request.
+_MORE_PROPERTIES = frozenset(("app_id", "cluster_id", "message_id", "timestamp", "type", "user_id"))
 
 
 @contextmanager
@@ -112,8 +114,8 @@ class SubmitProducer:
         expiration: float | None = None,
         correlation_id: str | None = None,
         reply_to: Any = None,
-        priority: int = 0,
-        **_: Any,
+        priority: int | None = None,
+        **more: Any,
     ) -> None:
         """Submit the message; the arguments are those of :meth:`kombu.Producer.publish`."""
         assert headers is not None
@@ -129,6 +131,9 @@ class SubmitProducer:
         mark = envelope.digest(task, task_id, nesting, retries, said)
         if compression:
             data, headers["compression"] = compress(data, compression)
+        found = self.found
+        if priority is None:  # a stamp of that name took its place
+            priority = found.priority
         properties: dict[str, Any] = {
             "correlation_id": correlation_id,
             "reply_to": getattr(reply_to, "name", reply_to),
@@ -136,7 +141,8 @@ class SubmitProducer:
         }
         if expiration is not None:
             properties["expiration"] = str(int(expiration * 1000))
-        found = self.found
+        for name in _MORE_PROPERTIES.intersection(more):
+            properties[name] = more[name]
         at, within = found.deadline or _NO_DEADLINE
         self._submit(
             Submission(

@@ -19,7 +19,7 @@ from tq_celery.backoff import (
     is_decorrelated,
     read_previous,
 )
-from tq_celery.effective import Effective, current_request, resolve, take_call
+from tq_celery.commit import OnCommit, options_of
 from tq_celery.inheritance import HEADER
 from tq_celery.options import OPTION_NAMES, Rules, TaskOptions
 
@@ -35,7 +35,7 @@ class UnsentRetry(Reject):
     """
 
 
-class TQTask(Task):
+class TQTask(OnCommit, Task):
     """Base class of scheduled tasks; :meth:`tq_celery.TQ.task` uses it, and so may you.
 
     For tasks whose application is created later, and for class-based tasks, give the options as
@@ -138,30 +138,29 @@ class TQTask(Task):
 
     def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """Run here and now, as under ``task_always_eager``, after the same checks as a send."""
-        rules = self.tq_rules or TaskOptions().rules(None)
-        call = take_call(options)
-        headers = options.get("headers")
-        tq = vars(self._get_app()).get("tq")
-        default = tq.default if tq is not None else Effective(b"default")
-        found = resolve(
-            rules,
-            call,
-            (args or (), kwargs or {}, options),
-            headers,
-            default,
-            request=current_request(),
-        )
-        options["headers"] = {**(headers or {}), HEADER: found.header(int(time.time() * 1000))}
+        found = options_of(self, args, kwargs, options)
+        header = found.header(int(time.time() * 1000))
+        options["headers"] = {**(options.get("headers") or {}), HEADER: header}
         return super().apply(args, kwargs, **options)
 
 
 def scheduled_class(base: type[Any] | None) -> type[Any]:
-    """Return a scheduled form of a task base class: TQTask, or a class that joins the two."""
+    """Return a scheduled form of a task base class: TQTask, or a class that joins the two.
+
+    What the base class overrides comes first, and its ``super()`` calls reach ours.
+    """
     if base is None or base is Task:
         return TQTask
     if issubclass(base, TQTask):
         return base
-    return type(base.__name__, (TQTask, base), {"abstract": True, "__module__": base.__module__})
+    joined = {"abstract": True, "__module__": base.__module__}
+    ours: type[Any] = TQTask
+    for each in base.__mro__:
+        if each.__module__ == "celery.contrib.django.task":
+            # Its two methods give way to ours, and nothing else of the base class does.
+            ours = type("DjangoTQTask", (TQTask, each), joined)
+            break
+    return ours if issubclass(ours, base) else type(base.__name__, (base, ours), joined)
 
 
 def take_backoff(options: Mapping[str, Any], base: type[Any]) -> dict[str, Any]:
@@ -176,14 +175,18 @@ def take_backoff(options: Mapping[str, Any], base: type[Any]) -> dict[str, Any]:
     return taken
 
 
-def accept_backoff(make: Callable[..., Any], default_base: Callable[[], type[Any]]) -> Any:
-    """Return the application's task maker, which then knows the word on scheduled tasks.
+def accept_shared(make: Callable[..., Any], default_base: Callable[[], type[Any]]) -> Any:
+    """Return the application's task maker, which then knows scheduled tasks.
 
-    ``@shared_task`` hands its options to the application unseen by us.
+    ``@shared_task`` hands its options to the application unseen by us. With ``base=TQTask`` the
+    task is a scheduled form of the application's own task class, which may be Django's, and
+    ``retry_backoff`` may be a word.
     """
 
     @wraps(make)
     def maker(fun: Any, *args: Any, **options: Any) -> Any:
+        if options.get("base") is TQTask:
+            options["base"] = scheduled_class(default_base())
         if isinstance(options.get("retry_backoff"), str):
             base = options.get("base") or default_base()
             if isinstance(base, type) and issubclass(base, TQTask):
