@@ -5,7 +5,8 @@ What it hooks, all of it:
 =============================  ==================================================================
 ``app.tq``                     the :class:`TQ` itself
 ``app.send_task``              scheduled tasks go to the namespace, all others as before
-``app._task_from_fun``         takes ``retry_backoff="decorrelated"`` on scheduled shared tasks
+``app._task_from_fun``         scheduled shared tasks get the application's own task class
+``app.control``                revokes and purges scheduled tasks too
 ``app.steps["consumer"]``      the worker's step, which reads the queues the worker consumes anyway
 =============================  ==================================================================
 

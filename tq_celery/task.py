@@ -23,7 +23,7 @@ from tq_celery.commit import OnCommit, options_of
 from tq_celery.inheritance import HEADER
 from tq_celery.options import OPTION_NAMES, Rules, TaskOptions
 
-__all__ = ["TQTask", "UnsentRetry", "accept_backoff", "scheduled_class", "take_backoff"]
+__all__ = ["TQTask", "UnsentRetry", "accept_shared", "scheduled_class", "take_backoff"]
 
 _MISSING = object()
 
