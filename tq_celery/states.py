@@ -32,3 +32,4 @@ class Outcome(StrEnum):
     EXPIRED = "expired"
     REVOKED = "revoked"
     DEAD = "dead"
+    DRAINED = "drained"

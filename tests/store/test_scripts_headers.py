@@ -34,6 +34,9 @@ ALLOW_OOM = {
     "elect",
     "extend",
     "resign",
+    "revoke",
+    "remove",
+    "close_drained",
 }
 #: Write under the leader's epoch.
 FENCED = {"admit", "promote", "dispatch", "rerank", "regroup", "bury_ingress", "bury_delayed"}

@@ -19,6 +19,8 @@ queues                        set     names of queues that ever took a task; sub
 groups                        hash    queue -> group of queues consumed by the same workers;
                                       regroup; kept
 payload                       hash    key -> digest + message; submit; until settled
+ids                           hash    task id -> time, queue, tenant and key of its newest live key;
+                                      submit, requeue; until that key is settled
 ingress                       stream  submitted tasks; submit; until admitted
 cursor                        string  last ingress entry admitted; admit; kept
 delayed                       zset    tasks not yet due, by due ms; submit, give_back; until
@@ -51,6 +53,11 @@ done:new, done:old            hash    key -> digest of settled tasks; complete; 
 done:since                    string  ms when ``done:new`` was started; complete; kept
 results                       stream  one entry per settled task; complete, bury; capped
 dead                          stream  dead letters; bury; until purged or capped
+revoked                       zset    task id -> ms until which it is marked; revoke; until the last
+                                      mark has ended, at most 50,000
+revoked_stamps                zset    stamped header and value -> ms, as ``revoked``; revoke
+draining                      hash    key -> due ms, queue, tenant, record of a task that goes to
+                                      the broker; remove; until it is published
 scan                          hash    queue -> HSCAN cursor of the orphan search; reclaim; kept
 starved                       string  set while work waits for credit; dispatch; until credit
 ============================  ======  ============================================================

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from tq_celery.store.memory.operate import Operate
 from tq_celery.store.memory.regroup import Regroup
+from tq_celery.store.memory.stop import Stop
 from tq_celery.store.memory.submit import Submit
 from tq_celery.store.memory.work import Work
 
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore(Submit, Regroup, Work, Operate):
+class MemoryStore(Submit, Regroup, Work, Operate, Stop):
     """Implements :class:`~tq_celery.store.contract.Store` and the operator's actions.
 
     ``ns`` holds everything, under the names of the Redis keys.

@@ -8,12 +8,13 @@ from tq_celery.store.client import connect
 from tq_celery.store.leader import RedisLeader
 from tq_celery.store.operator import RedisOperator
 from tq_celery.store.producer import RedisProducer
+from tq_celery.store.stopping import RedisStopping
 from tq_celery.store.worker import RedisWorker
 
 __all__ = ["RedisStore"]
 
 
-class RedisStore(RedisProducer, RedisLeader, RedisWorker, RedisOperator):
+class RedisStore(RedisProducer, RedisLeader, RedisWorker, RedisOperator, RedisStopping):
     """A namespace on a server; implements :class:`~tq_celery.store.contract.Store`.
 
     Every method is one script or one read. Server errors arrive as StoreError or

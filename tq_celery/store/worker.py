@@ -22,6 +22,7 @@ from tq_celery.store.contract import (
     WorkerAnnouncement,
 )
 from tq_celery.store.keys import GROUP
+from tq_celery.store.marks import revoked_among
 from tq_celery.store.record import DELIVERY
 
 __all__ = ["RedisWorker"]
@@ -100,7 +101,10 @@ class RedisWorker(RedisPart):
     def _with_payloads(
         self, entries: Sequence[tuple[str, bytes, Mapping[bytes, bytes]]]
     ) -> list[Delivery]:
-        """Return the deliveries with their payloads, fetched in one round trip."""
+        """Return the deliveries with their payloads and marks, fetched in one round trip.
+
+        Only while something is marked as revoked is a second one needed.
+        """
         if not entries:
             return []
         heads: list[tuple[Token, bytes, int]] = []
@@ -111,16 +115,20 @@ class RedisWorker(RedisPart):
                 heads.append((Token(queue, entry, epoch), raw[DELIVERY.size :], attempts))
             except struct.error:
                 heads.append((Token(queue, entry, 0), b"", 0))
-        stored: Any = self.client.hmget(self.keys.name("payload"), [key for _, key, _ in heads])
+        pipe: Any = self.client.pipeline(transaction=False)
+        pipe.execute_command("HMGET", self.keys.name("payload"), *[key for _, key, _ in heads])
+        pipe.execute_command("EXISTS", *map(self.keys.name, ("revoked", "revoked_stamps")))
+        stored, marks = pipe.execute()
+        payloads = [None if value is None else value[_DIGEST:] for value in stored]
+        revoked = [False] * len(heads)
+        if marks:
+            asked = [(token, key) for token, key, _ in heads]
+            revoked = revoked_among(self.client, self.keys, asked, payloads)
         return [
-            Delivery(
-                token,
-                key,
-                attempts,
-                None if value is None else value[_DIGEST:],
-                b"" if value is None else value[:_DIGEST],
+            Delivery(token, key, attempts, payload, b"" if value is None else value[:_DIGEST], mark)
+            for (token, key, attempts), value, payload, mark in zip(
+                heads, stored, payloads, revoked, strict=True
             )
-            for (token, key, attempts), value in zip(heads, stored, strict=True)
         ]
 
     def _create_groups(self, word: str, queues: Mapping[str, int] | Sequence[str]) -> None:

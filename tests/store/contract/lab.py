@@ -15,6 +15,7 @@ from tests.store.contract.view import View, Waiting
 from tq_celery.settings import Settings
 from tq_celery.store.contract import Token
 from tq_celery.store.keys import Keys
+from tq_celery.store.locating import unpack_id
 from tq_celery.store.memory_store import MemoryStore
 from tq_celery.store.record import DELIVERY, TaskKey, unpack_delayed, unpack_record
 from tq_celery.store.redis_store import RedisStore
@@ -113,6 +114,7 @@ class MemoryLab:
                 for q, each in ns.obituary.items()
                 if each
             },
+            ids=dict(ns.ids),
             done=set(ns.done.new) | set(ns.done.old),
             results=[
                 (
@@ -243,6 +245,9 @@ class RedisLab:
             each = [(f[b"k"], f[b"r"].decode()) for _, f in self._stream(key)]
             if each:
                 view.obituary[queue] = each
+        for task_id, entry in self._hash("ids").items():
+            found = unpack_id(entry)
+            view.ids[task_id.decode()] = (found.key.encode(), found.queue, found.tenant)
         view.done = set(self._hash("done:new")) | set(self._hash("done:old"))
         view.results = [_result(fields) for _, fields in self._stream(prefix.name("results"))]
         view.dead = [

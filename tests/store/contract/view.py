@@ -12,7 +12,7 @@ Waiting = tuple[bytes, float, int, int]
 #: The fields of a view that are empty when every accepted task has ended.
 _LIVE = (
     "live running ingress delayed pending heads gated unranked starts exec superseded obituary "
-    "payload"
+    "payload ids"
 ).split()
 
 
@@ -37,6 +37,8 @@ class View:
     exec: dict[str, list[tuple[bytes, int, int]]] = field(default_factory=dict)
     superseded: dict[str, int] = field(default_factory=dict)
     obituary: dict[str, list[tuple[bytes, str]]] = field(default_factory=dict)
+    #: id -> (key, queue, tenant)
+    ids: dict[str, tuple[bytes, str, bytes]] = field(default_factory=dict)
     done: set[bytes] = field(default_factory=set)
     #: (key, queue, tenant, outcome, attempts, worker, epoch) in order
     results: list[tuple[Any, ...]] = field(default_factory=list)

@@ -7,7 +7,7 @@
 -- ARGV[4] most keys in the done memory
 -- ARGV[5...] queue, entry, epoch, outcome, digest, started, finished of each delivery
 -- RETURNS one 1 (settled) or 0 (stale token, nothing changed) per delivery
---#include keys clock counts context heads run settle wake
+--#include keys clock ids counts context heads run settle wake
 load_context()
 local now = now_ms()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }

@@ -3,7 +3,7 @@
 -- KEYS[1] prefix of the namespace
 -- ARGV[1] entry of the dead-letter stream
 -- RETURNS 'requeued', 'repeat' (that generation was accepted before), 'missing' or 'unreadable'
---#include keys clock
+--#include keys clock ids
 local found = redis.call('XRANGE', key('dead'), ARGV[1], ARGV[1])[1]
 if not found then return 'missing' end
 local letter = {}
@@ -19,12 +19,14 @@ if redis.call('HEXISTS', key('done:new'), task_key) == 1
   return 'repeat'
 end
 local record = letter.record
+local now = now_ms()
 local member = struct.pack('>BHH', 255 - string.byte(record, 21), #letter.queue, #letter.tenant)
   .. letter.queue .. letter.tenant .. struct.pack('>I8I4', 0, 0) .. string.sub(record, 13, 29)
-  .. struct.pack('>I8I8HB', now_ms(), 0, 0, 0) .. task_key
+  .. struct.pack('>I8I8HB', now, 0, 0, 0) .. task_key
 redis.call('XADD', key('ingress'), '*', 'd', member)
 redis.call('HINCRBY', key('counters'), 'submitted:' .. letter.queue, 1)
 redis.call('HINCRBY', key('counters'), 'accepted:' .. letter.queue, 1)
 redis.call('HINCRBY', key('live'), letter.tenant, 1)
 redis.call('SADD', key('queues'), letter.queue)
+remember_id(letter.queue, letter.tenant, task_key, now)
 return 'requeued'

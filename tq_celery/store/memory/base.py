@@ -9,7 +9,7 @@ from tq_celery.store.contract import Obituary, Settlement, Token
 from tq_celery.store.memory.index import Index
 from tq_celery.store.memory.ranked import Ranked
 from tq_celery.store.memory.state import DeadLetter, Exec, Namespace, Result, Run
-from tq_celery.store.record import pack_delayed, pack_record, unpack_record
+from tq_celery.store.record import TaskKey, pack_delayed, pack_record, unpack_record
 
 __all__ = ["Base"]
 
@@ -68,7 +68,28 @@ class Base:
         ns.remember_done(key, settlement.digest)
         ns.live_of[run.tenant] -= 1
         ns.count(settlement.outcome, queue)
+        task_id = TaskKey.decode(key).id
+        if ns.ids.get(task_id, (b"",))[0] == key:
+            del ns.ids[task_id]
         return key
+
+    def _end_outside(
+        self,
+        queue: str,
+        tenant: bytes,
+        record: bytes,
+        outcome: Outcome,
+        reason: str,
+        epoch: int = 0,
+    ) -> None:
+        """End a task that no worker has; whoever waits for it learns that by an obituary."""
+        ns, key = self.ns, unpack_record(record).key
+        digest, payload = ns.payload.get(key, (b"", None))
+        token = Token(queue, b"", epoch)
+        run = Run(epoch, 0, tenant, 0.0, record, 0)
+        self._settle(run, Settlement(token, outcome, digest, 0, ns.now), "")
+        entry = ns.entry_id()
+        ns.obituary[queue][entry] = Obituary(queue, entry, key, outcome, reason, payload)
 
     def _bury(self, token: Token, run: Run, reason: str, worker: str) -> None:
         """Keep everything needed to requeue the task, and leave an obituary."""

@@ -103,6 +103,35 @@ class Index:
             if peer == queue or (self.fair and tenant in self.ns.heads[peer]):
                 self.score(peer, tenant)
 
+    def renew(self, queue: str, tenant: bytes, old: bytes | None) -> None:
+        """Renew what stands for a tenant after tasks were removed; ``old`` was its first one.
+
+        It keeps its start, but no more than the new head's own cost before V: a tenant could
+        otherwise let a costly task wait, revoke it, and have all that V has moved at once.
+        """
+        ns = self.ns
+        pending = ns.pending.get((queue, tenant))
+        first = pending.first() if pending is not None else None
+        if old is not None and tenant in ns.heads[queue] and (first is None or first[0] != old):
+            ns.heads[queue].remove(tenant)
+            group, peers = self.group(queue), self.peers(queue)
+            starts, moved = ns.starts[group], False
+            if self.fair and first is not None and tenant in starts:
+                task = unpack_record(first[0])
+                weight = ns.weights.get(tenant, 1.0)
+                floor = ns.virtual[group] - finish_tag(0.0, task.cost, weight, bool(task.paid))
+                moved = starts[tenant] < floor
+                starts[tenant] = max(starts[tenant], floor)
+            if first is not None:
+                self.place(queue, tenant)
+            for peer in peers if moved else ():
+                if peer != queue and tenant in ns.heads[peer]:
+                    self.place(peer, tenant)
+            if not any((peer, tenant) in ns.pending for peer in peers):
+                starts.pop(tenant, None)
+        if first is None and (queue, tenant) not in ns.outdated:
+            ns.gated[queue].discard(tenant)
+
     def gate(self, queue: str, tenant: bytes) -> None:
         """Hold a tenant back; it loses its start, so that it cannot save up service."""
         self.ns.heads[queue].remove(tenant)

@@ -127,6 +127,7 @@ class Operate(Base):
         for word in ("submitted", "accepted"):
             ns.count(word, letter.queue)
         ns.live_of[letter.tenant] += 1
+        ns.ids[old.id] = (key, letter.queue, letter.tenant)
         return "requeued"
 
     def purge_dead(self, entries: Sequence[bytes]) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Obituary, Settlement, Token, WorkerAnnouncement
 from tq_celery.store.memory.ranked import Ranked
+from tq_celery.store.stopping_contract import Drained
 
 __all__ = ["DeadLetter", "Done", "Exec", "IngressEntry", "Namespace", "Result", "Run"]
 
@@ -130,6 +131,10 @@ class Namespace:
     done: Done = field(default_factory=Done)
     results: list[Result] = field(default_factory=list)
     dead: dict[bytes, DeadLetter] = field(default_factory=dict)
+    ids: dict[str, tuple[bytes, str, bytes]] = field(default_factory=dict)
+    revoked: dict[str, int] = field(default_factory=dict)
+    revoked_stamps: dict[tuple[str, str], int] = field(default_factory=dict)
+    draining: dict[bytes, Drained] = field(default_factory=dict)
     starved: bool = False
 
     def entry_id(self) -> bytes:

@@ -15,6 +15,7 @@ from tq_celery.store.contract import (
     WorkerAnnouncement,
 )
 from tq_celery.store.memory.base import Base
+from tq_celery.store.stamps import stamps_of
 
 __all__ = ["Work"]
 
@@ -88,8 +89,18 @@ class Work(Base):
                 delivery.worker = worker
                 digest, payload = ns.payload.get(delivery.key, (b"", None))
                 token = Token(queue, entry, delivery.epoch)
-                found.append(Delivery(token, delivery.key, delivery.attempts, payload, digest))
+                revoked = self._is_marked(delivery.key, payload, entry)
+                found.append(
+                    Delivery(token, delivery.key, delivery.attempts, payload, digest, revoked)
+                )
         return found
+
+    def _is_marked(self, key: bytes, payload: bytes | None, entry: bytes) -> bool:
+        """Tell whether a mark on the id or on a stamp lasted beyond the dispatch."""
+        ns, dispatched = self.ns, int(entry.partition(b"-")[0])
+        ends = [ns.revoked.get(key.split(b".", 3)[-1].decode(), 0)]
+        ends += [ns.revoked_stamps.get(stamp, 0) for stamp in stamps_of(payload)]
+        return max(ends) > dispatched
 
     def read_obituaries(self, worker: str, queues: Sequence[str]) -> list[Obituary]:
         """Hand over obituaries that no worker has."""

@@ -1,0 +1,14 @@
+-- Ends a task outside a worker: its one result record, and an obituary for whoever waits for it. The
+-- payload stays until that has been written. `run` = {tenant, record, epoch}; `entry` is nil unless
+-- it was dispatched. The results stream is cut by the next settlement of a worker.
+local function end_outside(queue, entry, run, outcome, digest, reason, now)
+  local task_key = settle(queue, entry, run, { outcome = outcome, digest = digest, worker = '',
+    started = 0, finished = now }, { 0 })
+  redis.call('XADD', queue_key('obituary', queue), '*', 'k', task_key, 'o', outcome, 'r', reason)
+end
+
+-- Whether the id is marked as revoked; a mark lasts until its ms has passed.
+local function is_revoked(id, now)
+  local expires = redis.call('ZSCORE', key('revoked'), id)
+  return expires and tonumber(expires) > now
+end

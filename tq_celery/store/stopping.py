@@ -1,0 +1,187 @@
+"""Revoking, purging, listing and draining on a server; see the contract for what is promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tq_celery.settings import Settings
+from tq_celery.store.base import chunks
+from tq_celery.store.client import connect
+from tq_celery.store.contract import MAX_BATCH
+from tq_celery.store.due import read_due
+from tq_celery.store.locating import RedisLocating, known, raw_id, unpack_place
+from tq_celery.store.record import RECORD, TaskKey, unpack_record
+from tq_celery.store.stamps import stamp_mark, stamps_of
+from tq_celery.store.stopping_contract import (
+    MARK_EXPIRES,
+    MAX_MARKS,
+    Delayed,
+    Drained,
+    Found,
+    Located,
+    Removal,
+)
+
+__all__ = ["RedisStopping"]
+
+#: Searches for one task before it counts as being in a worker's hands.
+_ROUNDS = 3
+#: Passes of one purge; a task that came back meanwhile is found by the next.
+_PASSES = 3
+#: Fewest delayed members that a listing may look at.
+_LOOK = 10_000
+#: Bytes of the digest that stands before a stored message.
+_DIGEST = 16
+
+
+class RedisStopping(RedisLocating):
+    """Implements :class:`~tq_celery.store.stopping_contract.StoppingStore`."""
+
+    @classmethod
+    def open_stopping(cls, settings: Settings) -> RedisStopping:
+        """Connect with one client, for an application that stops tasks and does nothing else."""
+        client = connect(settings.url, timeout=settings.publish_timeout)
+        return RedisStopping(client, settings.namespace, settings=settings)
+
+    # -- by id ---------------------------------------------------------------------------------
+
+    def revoke(
+        self, ids: Sequence[str], *, reason: str = "revoked", expires: int = MARK_EXPIRES
+    ) -> dict[str, str]:
+        result: dict[str, str] = {}
+        for chunk in chunks(list(dict.fromkeys(ids))):
+            entries = self._call("revoke", "revoked", expires, MAX_MARKS, *map(raw_id, chunk))
+            wanted = known(chunk, entries)
+            removed = self._remove_located(wanted, reason)
+            left = self.locate([each for each in wanted if each not in removed])
+            for each in chunk:
+                there = "dispatched" if each in left else "unknown"
+                result[each] = "revoked" if each in removed else there
+        return result
+
+    def _remove_located(self, wanted: Mapping[str, Located], reason: str) -> set[str]:
+        """Find and remove located tasks; returns the ids of those that were removed."""
+        left = {place.key.encode(): place for place in wanted.values()}
+        removed: set[str] = set()
+
+        def take(batch: Iterable[Found]) -> None:
+            hits = [found for found in batch if found.key in left]
+            gone = self.remove([found.item for found in hits], reason=reason)
+            for found, done in zip(hits, gone, strict=True):
+                if done and found.key in left:
+                    removed.add(left.pop(found.key).key.id)
+
+        take(self._near(list(left.values())) if left else ())
+        for _ in range(_ROUNDS):
+            held: set[bytes] = set()
+            for batch in self._everywhere(left) if left else ():
+                held |= {found.key for found in batch if found.item.where == "exec"}
+                take(batch)
+            # what is among the deliveries and was not removed has been read by a worker
+            if held >= left.keys():
+                break
+        return removed
+
+    def revoke_stamped(
+        self,
+        stamps: Mapping[str, Sequence[str]],
+        *,
+        reason: str = "revoked",
+        expires: int = MARK_EXPIRES,
+    ) -> int:
+        marked = {stamp_mark(header, value) for header in stamps for value in stamps[header]}
+        for chunk in chunks(sorted(marked)):
+            self._call("revoke", "revoked_stamps", expires, MAX_MARKS, *chunk)
+        removed = 0
+        for batch in self.waiting() if marked else ():
+            payloads = self._payloads([found.key for found in batch])
+            hits = [
+                found.item
+                for found, payload in zip(batch, payloads, strict=True)
+                if any(stamp_mark(*stamp) in marked for stamp in stamps_of(payload))
+            ]
+            removed += sum(self.remove(hits, reason=reason))
+        return removed
+
+    # -- by place ------------------------------------------------------------------------------
+
+    def remove(self, items: Sequence[Removal], *, reason: str = "revoked") -> list[bool]:
+        return self._take_out("revoked", reason, items)
+
+    def purge(
+        self,
+        queues: Sequence[str] | None = None,
+        *,
+        tenant: bytes | None = None,
+        reason: str = "purged",
+    ) -> int:
+        purged = 0
+        for _ in range(_PASSES):
+            before = purged
+            for batch in self.waiting(queues, tenant=tenant):
+                purged += sum(self.remove([found.item for found in batch], reason=reason))
+            if purged == before:
+                break
+        return purged
+
+    def delayed(self, queues: Sequence[str] | None = None, limit: int = 100) -> list[Delayed]:
+        name, found, start = self.keys.name("delayed"), list[Delayed](), 0
+        while len(found) < limit and start < max(_LOOK, 10 * limit):
+            with self._reading():
+                page: Any = self.client.zrange(name, start, start + MAX_BATCH - 1, withscores=True)
+            for member, due in page:
+                task = read_due(member, int(due))
+                if not task.reason and (queues is None or task.queue in queues):
+                    found.append(_delayed(task.queue, task.tenant, task.due, task.record))
+            if len(page) < MAX_BATCH:
+                break
+            start += MAX_BATCH
+        return found[:limit]
+
+    def _take_out(self, outcome: str, reason: str, items: Sequence[Removal]) -> list[bool]:
+        replies: list[bool] = []
+        for chunk in chunks(items):
+            args = [part for item in chunk for part in item]
+            replies += map(bool, self._call("remove", outcome, reason, *self._limits, *args))
+        return replies
+
+    def _payloads(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the stored messages, without their digests."""
+        found: list[bytes | None] = []
+        for chunk in chunks(keys):
+            (values,) = self._ask([("HMGET", self.keys.name("payload"), *chunk)])
+            found += [None if value is None else value[_DIGEST:] for value in values]
+        return found
+
+    # -- out of the namespace ------------------------------------------------------------------
+
+    def drain(self, items: Sequence[Removal]) -> list[bool]:
+        return self._take_out("drained", "", items)
+
+    def draining(self, count: int) -> list[Drained]:
+        found: list[tuple[bytes, bytes]] = []
+        for page in self._scan("hscan", self.keys.name("draining")):
+            found += page.items()
+            if len(found) >= count:
+                break
+        payloads = self._payloads([key for key, _ in found[:count]])
+        drained = []
+        for (key, raw), payload in zip(found, payloads, strict=False):
+            due, queue, tenant, record = unpack_place(raw)
+            priority = unpack_record(record).priority
+            drained.append(Drained(key, queue, tenant, due, priority, payload))
+        return drained
+
+    def close_drained(self, keys: Sequence[bytes]) -> int:
+        return sum(int(self._call("close_drained", *chunk)) for chunk in chunks(keys))
+
+
+def _delayed(queue: str, tenant: bytes, due: int, record: bytes) -> Delayed:
+    task = unpack_record(record)
+    key = record[RECORD.size :]
+    try:
+        task_id = TaskKey.decode(key).id
+    except ValueError:
+        task_id = key.decode(errors="replace")
+    return Delayed(task_id, queue, tenant, due, task.priority, task.attempts, key)
