@@ -31,6 +31,7 @@ from tq_celery.errors import TQError
 from tq_celery.options import OPTION_NAMES, Rules, TaskOptions, const
 from tq_celery.publish import Publisher
 from tq_celery.settings import Settings
+from tq_celery.stopping import Stopping, hook_control
 from tq_celery.store.contract import Limits
 from tq_celery.store.producers import Producers
 from tq_celery.task import TQTask, accept_shared, scheduled_class, take_backoff
@@ -139,6 +140,11 @@ class TQ:
     def store(self) -> Producers:
         """The producers' side of the namespace, good before and after a fork."""
         return self.producers
+
+    @cached_property
+    def stopping(self) -> Stopping:
+        """Revokes and purges scheduled tasks; ``app.control`` does so through it."""
+        return Stopping(self)
 
     @cached_property
     def limits(self) -> Limits:

@@ -17,7 +17,7 @@ from celery import Celery, Task
 from celery.exceptions import Ignore, Reject
 from celery.worker.request import Request
 
-from tests.celery import retry_tasks
+from tests.celery import retry_tasks, stopping_tasks
 from tq_celery import TQ
 
 #: Environment of a worker under test, beside the settings' own ``TQ_*``.
@@ -45,6 +45,13 @@ def _note(kind: str, task_id: str | None = None, **fields: Any) -> None:
         _client = redis.Redis.from_url(os.environ[RUNS], protocol=2)
     entry = {"kind": kind, "id": task_id, "pid": os.getpid(), "at": time.time(), **fields}
     _client.rpush("runs", json.dumps(entry))
+
+
+def _noted(task_id: str, kind: str = "start") -> int:
+    """Return how many notes of a kind a task has made, in whatever process."""
+    assert _client is not None
+    notes = [json.loads(raw) for raw in _client.lrange("runs", 0, -1)]
+    return sum(note["kind"] == kind and note["id"] == task_id for note in notes)
 
 
 def build(environ: Mapping[str, str], **settings: Any) -> Celery:
@@ -157,5 +164,6 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
         _note("collect", self.request.id)
 
     retry_tasks.declare(tq, _note)
+    stopping_tasks.declare(tq, _note, _noted)
     app.finalize()
     return app

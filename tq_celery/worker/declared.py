@@ -1,7 +1,9 @@
 """How a task wants to be acknowledged, without changing the registered task.
 
 A scheduled task is acknowledged late unless its declaration says ``acks_late=False``: a worker's
-loss must not lose it. The setting ``task_acks_late`` is about the application's other tasks.
+loss must not lose it. For the same reason it runs again when its pool process is lost, unless the
+declaration says ``reject_on_worker_lost=False``. The settings ``task_acks_late`` and
+``task_reject_on_worker_lost`` are about the application's other tasks.
 """
 
 from __future__ import annotations
@@ -24,6 +26,13 @@ class _LateView(Proxy):
     reject_on_worker_lost = True
 
 
+class _FailingView(Proxy):
+    """The task as its request sees it: acknowledged late, and failed when its process is lost."""
+
+    acks_late = True
+    reject_on_worker_lost = False
+
+
 class _EarlyView(Proxy):
     """The task as its request sees it: acknowledged when it starts."""
 
@@ -33,27 +42,39 @@ class _EarlyView(Proxy):
 def acknowledged_late(task: Any) -> bool:
     """Whether deliveries of ``task`` are settled by their outcome rather than by their start.
 
-    ``False`` only for a declared ``acks_late=False``. Celery's ``bind`` fills what was left open
-    from the settings, on the same class and after everything that was declared there; ``__bound__``
-    marks that moment in the class dict.
+    ``False`` only for a declared ``acks_late=False``.
     """
-    if task.acks_late:
-        return True
+    return not _declined(task, "acks_late")
+
+
+def _declined(task: Any, option: str) -> bool:
+    """Whether the declaration of ``task`` says ``False`` for ``option``, rather than a setting.
+
+    Celery's ``bind`` fills what was left open from the settings, on the same class and after
+    everything that was declared there; ``__bound__`` marks that moment in the class dict.
+    """
+    if getattr(task, option):
+        return False
     cls = type(task)
     names = list(vars(cls))
-    if "acks_late" in names:
+    if option in names and vars(cls)[option] is False:
         bound = names.index("__bound__") if "__bound__" in names else len(names)
-        if names.index("acks_late") < bound:
-            return False
+        if names.index(option) < bound:
+            return True
     for base in cls.__mro__[1:]:
         if base is Task:
             break
-        if vars(base).get("acks_late") is False and "__bound__" not in vars(base):
-            return False
-    return True
+        if vars(base).get(option) is False and "__bound__" not in vars(base):
+            return True
+    return False
 
 
 def scheduled_view(task: Any) -> Any:
     """Return ``task`` behind a proxy that answers how its deliveries are acknowledged."""
-    view = _LateView if acknowledged_late(task) else _EarlyView
+    if not acknowledged_late(task):
+        view: type[Proxy] = _EarlyView
+    elif _declined(task, "reject_on_worker_lost"):
+        view = _FailingView
+    else:
+        view = _LateView
     return view(lambda: task)

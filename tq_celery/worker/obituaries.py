@@ -12,6 +12,7 @@ from typing import Any
 
 from celery import signals
 from celery.app.task import Context
+from celery.exceptions import NotRegistered
 from kombu.serialization import loads, prepare_accept_content
 
 from tq_celery import envelope
@@ -20,9 +21,12 @@ from tq_celery.states import Outcome
 from tq_celery.store.contract import Obituary
 from tq_celery.store.record import TaskKey
 
-__all__ = ["DeadTaskError", "write_obituary"]
+__all__ = ["UNKNOWN_TASK", "DeadTaskError", "write_obituary"]
 
 logger = logging.getLogger("tq_celery.worker")
+
+#: How the reason begins when a worker does not know the task; its name follows.
+UNKNOWN_TASK = "unknown task "
 
 
 class DeadTaskError(TQError):
@@ -55,7 +59,7 @@ def write_obituary(app: Any, obituary: Obituary, hostname: str, eventer: Any) ->
                 expired=obituary.outcome is Outcome.EXPIRED,
             )  # fmt: skip
     else:
-        error = DeadTaskError(obituary.reason or "dead")
+        error = _error(obituary.reason)
         backend.mark_as_failure(context.id, error, request=context, store_result=store)
         event = {"type": "task-failed", "exception": repr(error), "traceback": None}
         if task is not None:
@@ -68,6 +72,14 @@ def write_obituary(app: Any, obituary: Obituary, hostname: str, eventer: Any) ->
             eventer.send(event.pop("type"), uuid=context.id, **event)
         except Exception:
             logger.exception("The event of an obituary could not be sent")
+
+
+def _error(reason: str) -> Exception:
+    """Return what the caller's ``get()`` raises: Celery's own error where Celery has one."""
+    if reason.startswith(UNKNOWN_TASK):
+        unknown: Exception = NotRegistered(reason.removeprefix(UNKNOWN_TASK))
+        return unknown
+    return DeadTaskError(reason or "dead")
 
 
 def _context(app: Any, obituary: Obituary, hostname: str) -> Context | None:

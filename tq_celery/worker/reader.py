@@ -38,6 +38,7 @@ from tq_celery.store.split_read import SplitRead
 from tq_celery.worker.credit import FinishRate, read_ahead
 from tq_celery.worker.deliveries import Burial, DeliveryTable, Departure
 from tq_celery.worker.lease import Lease
+from tq_celery.worker.revocations import Revocations
 from tq_celery.worker.standin import StandIn
 
 __all__ = ["Offer", "Reader", "worker_name"]
@@ -50,6 +51,8 @@ TURN = 0.1
 STALE = 0.05
 #: Seconds between two looks for obituaries.
 OBITUARY_EVERY = 0.5
+#: From so many obituaries at once on, there may be more.
+MANY_OBITUARIES = 32
 #: First and longest pause after the store failed, seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 #: Pause in seconds while the pool has plenty to do: outcomes gather into batches.
@@ -91,6 +94,7 @@ class Reader:
     name: str = field(default_factory=worker_name)
     pool: str = ""
     stand_in: StandIn | None = None
+    revocations: Revocations = field(default_factory=Revocations)
 
     def __post_init__(self) -> None:
         self.store = RedisStore.open(self.settings)
@@ -153,6 +157,7 @@ class Reader:
         now = monotonic()
         self.table.departed.clear()
         self._settle(now)
+        self.revocations.write(self.store)
         self._current = offer = self.offer()
         self._keep_lease(now, offer)
         if self._recover:
@@ -201,6 +206,7 @@ class Reader:
         """Write what has ended and withdraw; the rest is returned by that, uncounted."""
         self.split.unblock()
         self._settle(monotonic())
+        self.revocations.write(self.store)
         self._close_obituaries()
         self.store.withdraw(self.name)
 
@@ -292,10 +298,11 @@ class Reader:
 
     def _look_for_obituaries(self, now: float, offer: Offer) -> None:
         self._close_obituaries()
-        if now < self._obituaries_due or not offer.open:
+        if now < self._obituaries_due or self.obituaries or not offer.open:
             return
-        self._obituaries_due = now + OBITUARY_EVERY
         found = self.store.read_obituaries(self.name, offer.queues)
+        # a purge leaves thousands: the next are read as soon as these are written
+        self._obituaries_due = now + (0.0 if len(found) >= MANY_OBITUARIES else OBITUARY_EVERY)
         if found:
             self.obituaries.extend(found)
             self.table.arrived.set()

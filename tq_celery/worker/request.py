@@ -22,6 +22,7 @@ from celery.exceptions import (
     Retry,
     TaskRevokedError,
     Terminated,
+    TimeLimitExceeded,
     WorkerLostError,
     WorkerShutdown,
     WorkerTerminate,
@@ -250,6 +251,11 @@ class ScheduledRequest:
             # Celery would reject this try for good.
             state.task_ready(request)
             self.tq_unsent(exc.reason)
+            return None
+        if isinstance(exc, TimeLimitExceeded) and not return_ok and not self.tq_in_process:
+            # The pool calls on_timeout next, which tells backend, errbacks and signals as well;
+            # in Celery errbacks then run twice.
+            state.task_ready(request)
             return None
         self.tq_outcome = _outcome_of(exc)
         try:

@@ -16,12 +16,14 @@ from celery import signals
 from celery.app import trace as celery_trace
 from celery.utils.imports import symbol_by_name
 from celery.worker import state
+from celery.worker.consumer.consumer import UNKNOWN_TASK_ERROR, dump_body
 from kombu.exceptions import DecodeError
 from kombu.serialization import prepare_accept_content
 
 from tq_celery.worker.declared import scheduled_view
 from tq_celery.worker.deliveries import DeliveryTable, Held
 from tq_celery.worker.message import BadMessage, StreamMessage, open_delivery
+from tq_celery.worker.obituaries import UNKNOWN_TASK
 from tq_celery.worker.request import request_class
 
 __all__ = ["Strategies"]
@@ -74,9 +76,23 @@ class Strategies:
                 table.give_back(held, counted=True, delay=1000)
 
     def _unknown(self, held: Held, message: StreamMessage, name: str) -> None:
-        if self._table.claim(held):
-            self._table.bury(held, f"unknown task {name}")
-            self._consumer.on_unknown_task(None, message, KeyError(name))
+        """Bury what is not registered here, and log and signal it as Celery does.
+
+        The obituary writes the failure, with chord and errbacks; Celery's own handler knows neither
+        and would write it a second time.
+        """
+        if not self._table.claim(held):
+            return
+        self._table.bury(held, f"{UNKNOWN_TASK}{name}")
+        error = KeyError(name)
+        logger.error(
+            UNKNOWN_TASK_ERROR, error, dump_body(message, message.body), message.headers,
+            message.delivery_info,
+        )  # fmt: skip
+        signals.task_unknown.send(
+            sender=self._consumer, message=message, exc=error, name=name,
+            id=message.headers["id"],
+        )  # fmt: skip
 
     def _invalid(self, held: Held, message: StreamMessage, error: Exception) -> None:
         """Bury what cannot become a request, and let Celery log and signal it."""
@@ -128,6 +144,9 @@ class Strategies:
             held.request = request
             if does_info:
                 _log_received(request)
+            if held.delivery.revoked:
+                # by the store's memory: this worker may have heard no broadcast
+                state.revoked.add(request.id)
             if request.tq_suspect():
                 if not table.claim(held) or request.revoked():
                     return

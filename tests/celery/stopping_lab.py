@@ -1,0 +1,69 @@
+"""What the tests of stopping look at: events, states, and that nothing is left anywhere."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from tests.celery.worker_lab import WorkerLab
+from tests.waiting import wait_until
+
+#: What a namespace keeps when it has nothing to do.
+KEPT = {
+    "config", "leader", "epoch", "fence", "leadership", "wake", "queues", "groups", "cursor",
+    "virtual", "workers", "announcements", "counters", "done:new", "done:old", "done:since",
+    "results", "dead", "revoked", "revoked_stamps", "scan", "starved", "weights", "caps",
+}  # fmt: skip
+
+
+def left(lab: WorkerLab) -> list[str]:
+    """Return the keys that hold work, or say anything about it."""
+    prefix = lab.keys.prefix.encode()
+    names = [key.removeprefix(prefix).decode() for key in lab.client.scan_iter(match=prefix + b"*")]
+    return [name for name in names if name not in KEPT and not _empty_stream(lab, name)]
+
+
+def nothing_left(lab: WorkerLab) -> None:
+    """Wait until nothing is left of any task but its record."""
+    wait_until(lambda: not left(lab), "nothing is left", 10)
+    live = ("submitted", "delayed", "pending", "dispatched")
+    assert not [name for name in lab.counters() if name.startswith(live)], lab.counters()
+
+
+def records(lab: WorkerLab, result: Any) -> list[str]:
+    """Return the outcomes of a task: one, or it was settled twice."""
+    return [record["outcome"] for record in lab.settled(0) if record["id"] == result.id]
+
+
+def notes(lab: WorkerLab, result: Any, kind: str = "start") -> list[dict[str, Any]]:
+    """Return what a task, or a signal about it, has noted."""
+    return [note for note in lab.runs(kind) if note["id"] == result.id]
+
+
+@contextmanager
+def events(lab: WorkerLab) -> Iterator[list[dict[str, Any]]]:
+    """Collect the events of workers that run with ``-E``."""
+    seen: list[dict[str, Any]] = []
+    receivers: list[Any] = []
+
+    def capture() -> None:
+        with lab.app.connection_for_read() as connection:
+            receivers.append(lab.app.events.Receiver(connection, handlers={"*": seen.append}))
+            with suppress(OSError):
+                receivers[0].capture(limit=None, timeout=60, wakeup=True)
+
+    thread = threading.Thread(target=capture)
+    thread.start()
+    try:
+        wait_until(lambda: seen, "events arrive", 15)
+        yield seen
+    finally:
+        receivers[0].should_stop = True
+        thread.join()
+
+
+def _empty_stream(lab: WorkerLab, name: str) -> bool:
+    key = lab.keys.name(name)
+    return lab.client.type(key) == b"stream" and not lab.client.xlen(key)

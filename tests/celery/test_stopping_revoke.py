@@ -1,0 +1,227 @@
+"""A revoked task never runs, wherever it is, and whoever is away; its caller hears of it once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from celery import chain, chord, group
+from celery.exceptions import ChordError, TaskRevokedError
+
+from tests.celery.stopping_lab import events, left, notes, nothing_left, records
+from tests.celery.worker_lab import WorkerLab
+from tests.servers import ValkeyServer
+from tests.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def prefork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerLab]:
+    """One prefork worker for the whole module."""
+    with ValkeyServer() as server:
+        lab = WorkerLab(server, tmp_path_factory.mktemp("revoke"))
+        try:
+            lab.worker("prefork", "-E", concurrency=1)
+            yield lab
+        finally:
+            lab.close()
+
+
+def revoked(result, match=None):
+    with pytest.raises(TaskRevokedError, match=match):
+        result.get(timeout=15)
+    assert result.state == "REVOKED"
+
+
+def test_waiting_tasks_leave_everything_at_once_without_worker_or_scheduler(worker_lab):
+    """Submitted and delayed, with nobody there: gone at once; the first worker says so, once."""
+    lab = worker_lab(scheduler=False)
+    errback = lab.app.tasks["note"].si(mark="errback")
+    waiting = lab.app.tasks["nap"].apply_async((0.0,), link_error=errback)
+    delayed = lab.send("nap", 0.0, countdown=3600)
+    waiting.revoke()
+    lab.app.control.revoke([delayed.id, waiting.id])
+    assert {name.partition(":")[0] for name in left(lab)} == {"payload", "obituary"}
+    assert lab.counters() == {"accepted:celery": 2, "revoked:celery": 2}
+    lab.worker("threads", "-E")
+    for result in (waiting, delayed):
+        revoked(result, "revoked")
+        wait_until(lambda result=result: notes(lab, result, "revoked"), "the signal comes")
+        assert records(lab, result) == ["revoked"]
+    nothing_left(lab)
+    for result in (waiting, delayed):
+        (note,) = notes(lab, result, "revoked")
+        assert (note["terminated"], note["expired"]) == (False, False)
+    assert not lab.runs()
+    assert not lab.runs("note"), "a revoked task runs no errbacks, as in Celery"
+
+
+def test_a_task_revoked_before_it_is_submitted_is_settled_when_it_is(prefork):
+    """By id, also on a worker that heard no broadcast, and the later member of a chain."""
+    nap, add = prefork.app.tasks["nap"], prefork.app.tasks["add"]
+    prefork.app.tq.stopping.revoke(["not-yet"])  # the store alone
+    result = nap.apply_async((0.0,), task_id="not-yet")
+    revoked(result)
+    assert records(prefork, result) == ["revoked"]
+
+    last = chain(nap.s(0.5), nap.si(0.0).set(task_id="second"), add.si(1, 1)).apply_async()
+    last.parent.revoke()
+    wait_until(lambda: records(prefork, last.parent), "the member is settled")
+    revoked(last.parent)
+    with pytest.raises(TaskRevokedError):
+        last.get(timeout=10)
+    nothing_left(prefork)
+    assert records(prefork, last.parent) == ["revoked"]
+    assert not notes(prefork, last.parent)
+    assert not records(prefork, last)
+
+
+def test_a_revoked_member_ends_its_chord(prefork):
+    """Pending behind a busy slot; the other members run and the body does not."""
+    nap, note = prefork.app.tasks["nap"], prefork.app.tasks["note"]
+    prefork.send("nap", 1.0)
+    body = note.si(mark="chord body").on_error(note.si(mark="chord failed"))
+    result = chord([nap.s(0.0), nap.s(0.0)])(body)
+    member = result.parent.results[1]
+    member.revoke()
+    revoked(member)
+    with pytest.raises((ChordError, TaskRevokedError)):
+        result.get(timeout=15)
+    wait_until(lambda: prefork.runs("note"), "the errback runs")
+    nothing_left(prefork)
+    assert [note["mark"] for note in prefork.runs("note")] == ["chord failed"]
+    assert not notes(prefork, member)
+    assert records(prefork, member) == ["revoked"]
+
+
+def test_a_running_task_is_terminated_and_what_a_worker_holds_is_discarded(prefork):
+    """``terminate`` signals the process; the event and the signal come once for each task."""
+    with events(prefork) as seen:
+        running = prefork.send("nap", 30.0)
+        wait_until(lambda: notes(prefork, running), "it runs")
+        behind = [prefork.send("nap", 0.0) for _ in range(3)]
+        group_result = prefork.app.GroupResult("g", behind)
+        group_result.revoke()
+        prefork.app.control.terminate(running.id, signal="SIGKILL")
+        for result in (running, *behind):
+            revoked(result)
+        nothing_left(prefork)
+        wanted = sorted(result.id for result in (running, *behind))
+        wait_until(
+            lambda: sorted(e["uuid"] for e in seen if e["type"] == "task-revoked") == wanted,
+            "one event for each",
+        )
+    assert [note["terminated"] for note in notes(prefork, running, "revoked")] == [True]
+    for result in behind:
+        assert [note["terminated"] for note in notes(prefork, result, "revoked")] == [False]
+        assert records(prefork, result) == ["revoked"]
+        assert not notes(prefork, result)
+    assert records(prefork, running) == ["revoked"]
+    assert prefork.send("add", 1, 1).get(timeout=15) == 2
+
+
+@pytest.mark.slow
+def test_a_task_between_two_tries_is_revoked(prefork):
+    """While the retry is delayed, and while the try before it runs."""
+    waits = prefork.send("attempt", "acme", 5, {"countdown": 3600})
+    wait_until(lambda: records(prefork, waits) == ["retried"], "it waits for its second try")
+    waits.revoke()
+    revoked(waits)
+    assert records(prefork, waits) == ["retried", "revoked"]
+    runs = prefork.send("nap_then_retry", 1.0)
+    wait_until(lambda: notes(prefork, runs), "it runs")
+    runs.revoke()
+    wait_until(lambda: len(records(prefork, runs)) == 2, "both tries are settled")
+    assert sorted(records(prefork, runs)) == ["retried", "revoked"], "the second as it is sent"
+    assert len(notes(prefork, runs)) == 1
+    nothing_left(prefork)
+
+
+@pytest.mark.slow
+def test_a_revocation_outlives_workers_that_never_heard_it(worker_lab):
+    """Revoked while no worker runs, or by the store alone; then workers start and restart."""
+    lab = worker_lab()
+    pending = lab.send("nap", 0.0)
+    later = lab.send("nap", 0.0, countdown=3.0)
+    pending.revoke()
+    lab.worker("solo").terminate()
+    lab.app.control.revoke(later.id)
+    lab.worker("solo")
+    for result in (pending, later):
+        revoked(result)
+    late = lab.app.tasks["nap"].apply_async((0.0,), task_id="late")
+    assert late.get(timeout=15) == ""
+    nothing_left(lab)
+    assert [run["id"] for run in lab.runs()] == ["late"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pool", ["threads", "solo"])
+def test_pools_that_cannot_terminate_say_so_and_the_task_ends_by_itself(worker_lab, pool):
+    """As in Celery: the command answers with an error, and a task that waits is still revoked."""
+    lab = worker_lab()
+    lab.worker(pool, concurrency=1)
+    running = lab.send("nap", 2.0)
+    wait_until(lambda: lab.runs(), "it runs")
+    waiting = lab.send("nap", 0.0)
+    replies = lab.app.control.terminate([running.id, waiting.id], reply=True, timeout=5)
+    if pool == "threads":
+        assert "does not implement kill_job" in str(replies)
+    revoked(waiting)
+    wait_until(lambda: records(lab, running), "it ends", 15)
+    assert records(lab, running) == ["completed"]
+    assert len(lab.runs()) == 1
+    nothing_left(lab)
+
+
+@pytest.mark.slow
+def test_stamped_headers_reach_waiting_running_and_later_tasks(worker_lab):
+    """With no worker, with one that runs, and with one started after the revocation."""
+    lab = worker_lab()
+    nap = lab.app.tasks["nap"]
+
+    def stamped(customer: str, seconds: float = 0.0, **options):
+        return nap.s(seconds).stamp(customer=customer).apply_async(**options)
+
+    waiting, other = stamped("acme"), stamped("globex")
+    delayed = stamped("acme", countdown=3600)
+    lab.app.control.revoke_by_stamped_headers({"customer": ["acme"]})
+    assert lab.counters()["revoked:celery"] == 2
+    worker = lab.worker("prefork", concurrency=1)
+    later = stamped("acme")
+    for result in (waiting, delayed, later):
+        revoked(result)
+    assert other.get(timeout=15) == ""
+    worker.terminate()
+    lab.worker("prefork", concurrency=1)
+    revoked(stamped("acme"))
+    running = stamped("initech", 30.0)
+    wait_until(lambda: notes(lab, running), "it runs")
+    running.revoke_by_stamped_headers({"customer": "initech"}, terminate=True, signal="SIGKILL")
+    revoked(running)
+    assert records(lab, running) == ["revoked"]
+    nothing_left(lab)
+    assert {run["id"] for run in lab.runs()} == {other.id, running.id}
+
+
+@pytest.mark.slow
+def test_a_group_of_thousands_is_revoked_in_batches(worker_lab):
+    lab = worker_lab()
+    nap = lab.app.tasks["nap"]
+    result = group(nap.s(0.0) for _ in range(1_200)).apply_async()
+    started = time.monotonic()
+    result.revoke()
+    assert time.monotonic() - started < 10
+    assert lab.counters() == {"accepted:celery": 1_200, "revoked:celery": 1_200}
+    lab.worker("threads")
+    nothing_left(lab)
+    assert {each.state for each in result} == {"REVOKED"}
+    assert not lab.runs()
+
+
+@pytest.mark.slow
+def test_forgetting_a_result_stops_nothing(prefork):
+    result = prefork.send("nap", 0.5)
+    result.forget()
+    wait_until(lambda: records(prefork, result), "it ends")
+    assert records(prefork, result) == ["completed"]
