@@ -91,7 +91,9 @@ class TQStep(bootsteps.StartStopStep):
         if self._handover is not None:
             self._handover.stop()
         if self.reader is not None:
-            if not self.reader.stop(LAST_SETTLEMENT):
+            if self.reader.stop(LAST_SETTLEMENT):
+                self._table.close()
+            else:
                 logger.warning("The store took too long; the lease returns what is not settled")
             for stand_in in (*self._spent, self.reader.stand_in):
                 if stand_in is not None:

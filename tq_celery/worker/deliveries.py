@@ -84,6 +84,11 @@ class DeliveryTable:
     def __len__(self) -> int:
         return len(self.waiting) + len(self.running)
 
+    def close(self) -> None:
+        """Close the two wake-ups; nobody waits for them any more."""
+        self.arrived.close()
+        self.departed.close()
+
     def take(self, deliveries: Iterable[Delivery], now: float) -> None:
         """Take in deliveries just read."""
         waiting, fetched = self.waiting, self.fetched

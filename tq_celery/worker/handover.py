@@ -26,6 +26,8 @@ logger = logging.getLogger("tq_celery.worker")
 SLICE = 0.05
 #: The same where only a shutdown is noticed in between.
 IDLE_SLICE = 0.5
+#: Longest wait for the last turn of a thread of ours, seconds.
+LAST_TURN = 1.0
 
 
 class Handover:
@@ -103,6 +105,8 @@ class ThreadHandover(Handover):
     def stop(self) -> None:
         self._stopped = True
         self.arrived.set()
+        if self._thread is not None:
+            self._thread.join(LAST_TURN)
 
 
 class SlicedHandover(Handover):
