@@ -20,8 +20,9 @@ from tq_celery.backoff import (
     read_previous,
 )
 from tq_celery.commit import OnCommit, options_of
-from tq_celery.inheritance import HEADER
+from tq_celery.inheritance import HEADER, KEY_HEADER
 from tq_celery.options import OPTION_NAMES, Rules, TaskOptions
+from tq_celery.replacement import give_ids
 
 __all__ = ["TQTask", "UnsentRetry", "accept_shared", "scheduled_class", "take_backoff"]
 
@@ -135,6 +136,17 @@ class TQTask(OnCommit, Task):
             return super().retry(args, kwargs, exc, throw, eta, countdown, max_retries, **options)
         except Reject as reject:
             raise UnsentRetry(reject.reason) from reject.reason
+
+    def replace(self, sig: Any) -> Any:
+        """Replace as :meth:`celery.Task.replace` does, harmlessly when this task is run again.
+
+        The parts of ``sig`` get ids that a second run of this task gives them too; see
+        :mod:`tq_celery.replacement`. So each of them is accepted once.
+        """
+        key = vars(self.request).get(KEY_HEADER)
+        if key is not None:
+            give_ids(sig, key)
+        return super().replace(sig)
 
     def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """Run here and now, as under ``task_always_eager``, after the same checks as a send."""
