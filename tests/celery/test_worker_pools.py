@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.celery.worker_lab import POOLS
+from tests.celery.worker_lab import ALL_POOLS, POOLS
 from tests.waiting import wait_until
 
 #: Task and arguments, and the outcome it must settle with.
@@ -17,7 +17,7 @@ ENDINGS = [
 ]
 
 
-@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("pool", [*POOLS, pytest.param("eventlet", marks=pytest.mark.slow)])
 def test_each_ending_is_its_own_outcome(worker_lab, pool):
     lab = worker_lab()
     lab.worker(pool)
@@ -43,7 +43,8 @@ def test_each_ending_is_its_own_outcome(worker_lab, pool):
         assert float(record["started"]) >= float(record["dispatched"]) - 5
 
 
-@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.slow
+@pytest.mark.parametrize("pool", ALL_POOLS)
 def test_a_warm_stop_withdraws_and_leaves_nothing(worker_lab, pool):
     lab = worker_lab()
     worker = lab.worker(pool)

@@ -50,10 +50,11 @@ def test_a_task_that_holds_the_interpreter_for_leases_runs_once(worker_lab, pool
 
 
 @pytest.mark.slow
-def test_a_greenlet_that_never_yields_runs_once(worker_lab):
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_a_greenlet_that_never_yields_runs_once(worker_lab, pool):
     lab = worker_lab(lease=1.0)
-    lab.worker("gevent")
-    lab.worker("gevent")
+    lab.worker(pool)
+    lab.worker(pool)
     lab.send("spin", 5.0)
     lab.settled(1, 20)
     assert len(lab.runs()) == 1

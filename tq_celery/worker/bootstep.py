@@ -7,7 +7,8 @@ place in its event loop) is made anew.
 ========================  ====================================================================
 ``start``                 first: the I/O thread; again: what Celery forgot is handed over again
 ``register_with_...``     the event loop waits for arrived deliveries
-``stop``                  a restart: nothing; a shutdown: reading ends, the waiting is given back
+``stop``                  a restart: nothing; a shutdown: reading ends, the waiting is given back,
+                          and remote control goes on until the pool is empty
 ``shutdown``              after pool and event loop: the last settlement, and the worker withdraws
 ========================  ====================================================================
 """
@@ -15,16 +16,18 @@ place in its event loop) is made anew.
 from __future__ import annotations
 
 import logging
-from threading import Thread
 from time import monotonic
 from typing import Any
 
 from celery import bootsteps
+from celery.worker import state
 from celery.worker.state import task_ready
 
 from tq_celery.worker.credit import Slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
+from tq_celery.worker.green import start_native
 from tq_celery.worker.handover import Handover, handover_for
+from tq_celery.worker.lingering import Lingering
 from tq_celery.worker.obituaries import write_obituary
 from tq_celery.worker.reader import Offer, Reader
 from tq_celery.worker.request import stopping
@@ -57,6 +60,7 @@ class TQStep(bootsteps.StartStopStep):
         self._strategies: Strategies | None = None
         self._spent: list[StandIn] = []
         self._closed = False
+        self._lingering: Lingering | None = None
 
     # -- Celery's calls ------------------------------------------------------------------------
 
@@ -79,15 +83,24 @@ class TQStep(bootsteps.StartStopStep):
 
     def stop(self, c: Any) -> None:
         if c.blueprint.state in (bootsteps.CLOSE, bootsteps.TERMINATE):
-            self._closed = True
-            self._table.departed.set()
+            self._close()
+            if state.active_requests:
+                self._lingering = Lingering(c)
+                self._lingering.start()
 
     def terminate(self, c: Any) -> None:
-        self.stop(c)
+        self._close()
+
+    def _close(self) -> None:
+        self._closed = True
+        if self.reader is not None:
+            self._table.departed.set()
 
     def shutdown(self, c: Any) -> None:
         """Settle for the last time: the pool is empty and the event loop gone."""
         self._closed = True
+        if self._lingering is not None:
+            self._lingering.stop()
         if self._handover is not None:
             self._handover.stop()
         if self.reader is not None:
@@ -126,7 +139,18 @@ class TQStep(bootsteps.StartStopStep):
         self.reader = reader
         self._solo = kind == "solo"
         self._handover = handover_for(c, self._table.arrived, self._pump)
-        _start_native(reader.run)
+        self._close_before_soft_shutdown(c.controller)
+        start_native(reader.run)
+
+    def _close_before_soft_shutdown(self, controller: Any) -> None:
+        """Let reading end when a soft shutdown begins: Celery sleeps through it in a signal."""
+        wait = controller.wait_for_soft_shutdown
+
+        def close_and_wait() -> None:
+            self._close()
+            wait()
+
+        controller.wait_for_soft_shutdown = close_and_wait
 
     def _new_stand_in(self, reader: Reader) -> StandIn:
         settings = self._consumer.app.tq.settings
@@ -177,17 +201,3 @@ class TQStep(bootsteps.StartStopStep):
             return
         reader.written.append(obituary)
         self._table.departed.set()
-
-
-def _start_native(run: Any) -> None:
-    """Run ``run`` in a thread of the operating system, also where gevent replaced threads."""
-    try:
-        from gevent.monkey import get_original, is_module_patched
-    except ImportError:
-        patched = False
-    else:
-        patched = is_module_patched("threading") or is_module_patched("socket")
-    if patched:
-        get_original("_thread", "start_new_thread")(run, ())
-    else:
-        Thread(target=run, name="tq-io", daemon=True).start()

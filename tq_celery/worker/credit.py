@@ -69,7 +69,10 @@ def pool_size(consumer: Any) -> int:
     scaler = getattr(consumer.controller, "autoscaler", None)
     if scaler is not None:
         return int(scaler.max_concurrency)
-    return int(consumer.pool.num_processes or 1)
+    try:
+        return int(consumer.pool.num_processes or 1)
+    except AttributeError:  # a prefork pool that has just been stopped
+        return int(consumer.pool.limit or 1)
 
 
 class Slots:

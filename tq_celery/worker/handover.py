@@ -1,10 +1,10 @@
 """How fetched deliveries get from the I/O thread into Celery's own thread of control.
 
 With an event loop (prefork, threads and solo on an asynchronous broker) a descriptor wakes the
-loop. Under gevent there is no loop that we could join, so a greenlet waits for the descriptor. The
-threads and prefork pools without a loop take deliveries from a thread of ours; the solo pool runs
-tasks inside the call, so there it happens in the worker's own thread, between two looks at the
-broker.
+loop. Under gevent and eventlet there is no loop that we could join, so a greenlet waits for the
+descriptor. The threads and prefork pools without a loop take deliveries from a thread of ours; the
+solo pool runs tasks inside the call, so there it happens in the worker's own thread, between two
+looks at the broker.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from tq_celery.worker import green
 from tq_celery.worker.request import stopping
 from tq_celery.worker.wakeup import Wakeup
 
@@ -60,26 +61,22 @@ class Handover:
 class GreenHandover(Handover):
     """A greenlet that waits for the descriptor."""
 
-    _greenlet: Any = None
+    _end: Callable[[], None] | None = None
 
     def start(self, consumer: Any) -> None:
-        import gevent
-
-        if self._greenlet is None or self._greenlet.dead:
-            self._greenlet = gevent.spawn(self._wait)
+        if self._end is None:
+            self._end = green.spawn(self._wait)
         _slice_waits(consumer.connection, IDLE_SLICE, lambda: None)
         self.arrived.set()
 
     def _wait(self) -> None:
-        from gevent.socket import wait_read
-
         while True:
-            wait_read(self.arrived.fileno())
+            green.wait_readable(self.arrived.fileno())
             self.turn()
 
     def stop(self) -> None:
-        if self._greenlet is not None:
-            self._greenlet.kill(block=False)
+        if self._end is not None:
+            self._end()
 
 
 class ThreadHandover(Handover):

@@ -27,6 +27,7 @@ from celery.exceptions import (
     WorkerShutdown,
     WorkerTerminate,
 )
+from celery.platforms import EX_FAILURE
 from celery.utils.functional import maybe
 from celery.worker import state
 from celery.worker.request import create_request_cls
@@ -294,12 +295,28 @@ class ScheduledRequest:
         self.tq_outcome = Outcome.EXPIRED if expired else Outcome.REVOKED
         super()._announce_revoked(reason, terminated, signum, expired)  # type: ignore[misc]
 
+    def terminate(self, pool: Any, signal: Any = None) -> None:
+        """Note the end before it comes: eventlet's pool lets a task die within the call."""
+        request: Any = self
+        if request.time_start:
+            self.tq_outcome = Outcome.REVOKED
+        super().terminate(pool, signal)  # type: ignore[misc]
+
     def cancel(self, pool: Any, signal: Any = None, emit_retry: bool = True) -> None:
         """Stop for a shutdown, never for a lost broker: that does not hold this delivery."""
         request: Any = self
         if emit_retry and request._task.acks_late:
             return
-        super().cancel(pool, signal, emit_retry=emit_retry)  # type: ignore[misc]
+        if request.time_start and type(pool).__module__.endswith(".solo"):
+            # The call comes from a signal in the middle of the task: this ends both. The task
+            # would take any other exception for its own failure.
+            raise WorkerTerminate(EX_FAILURE)
+        try:
+            super().cancel(pool, signal, emit_retry=emit_retry)  # type: ignore[misc]
+        except NotImplementedError:
+            logger.warning(
+                "A thread cannot be stopped: waiting for the task", extra={"task_id": request.id}
+            )
 
     # -- settling ------------------------------------------------------------------------------
 

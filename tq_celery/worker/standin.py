@@ -51,12 +51,13 @@ class StandIn:
     def note(self) -> None:
         """Tell it that the worker has renewed by itself. Never raises."""
         with contextlib.suppress(OSError):
-            os.write(self._in, renewer.RENEWED)
+            os.writev(self._in, [renewer.RENEWED])  # not write: eventlet's waits for room
 
     def last(self) -> float:
         """Return when it last renewed, monotonic seconds, and forget it; 0 for not since."""
+        buffer = bytearray(65536)
         try:
-            text = os.read(self._out, 65536)
+            text = bytes(buffer[: os.readv(self._out, [buffer])])
         except OSError:
             return 0.0
         if not text:

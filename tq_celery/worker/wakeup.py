@@ -12,7 +12,8 @@ class Wakeup:
     """Set from any thread, or from any greenlet; costs one system call until it is cleared.
 
     A plain descriptor rather than a ``threading.Event``: the event loop, ``select`` beside a
-    socket and a native thread under gevent can all wait for it.
+    socket and a native thread under gevent can all wait for it. ``readv`` and ``writev``, because
+    eventlet's ``read`` waits where there is nothing to read.
     """
 
     def __init__(self) -> None:
@@ -35,13 +36,13 @@ class Wakeup:
             return
         self._set = True
         with contextlib.suppress(OSError):
-            os.write(self._write, b"\1\0\0\0\0\0\0\0")
+            os.writev(self._write, [b"\1\0\0\0\0\0\0\0"])
 
     def clear(self) -> None:
         """Forget what was set; call it before looking at the work, not after."""
         # Drained first: a flag cleared first could be set again and that write drained here.
         with contextlib.suppress(OSError):
-            os.read(self._read, 4096)
+            os.readv(self._read, [bytearray(4096)])
         self._set = False
 
     def close(self) -> None:
