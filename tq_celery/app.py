@@ -8,10 +8,12 @@ What it hooks, all of it:
 ``app._task_from_fun``         scheduled shared tasks get the application's own task class
 ``app.control``                revokes and purges scheduled tasks too
 ``app.steps["consumer"]``      the worker's step, which reads the queues the worker consumes anyway
+worker's ``revoke`` commands   write to the namespace too, in this application's workers alone
+``celery purge``               purges scheduled tasks too, when it runs for this application
 =============================  ==================================================================
 
 Registered tasks, their classes, the broker and the result backend are left as they are. Nothing
-connects before the first scheduled task is sent.
+connects before the first scheduled task is sent, revoked or purged.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from celery import chain, chord, group
+from celery import Celery, chain, chord, group
 from celery.exceptions import ChordError, TaskRevokedError
 
 from tests.celery.stopping_lab import events, left, notes, nothing_left, records
@@ -46,7 +47,7 @@ def test_waiting_tasks_leave_everything_at_once_without_worker_or_scheduler(work
     lab.worker("threads", "-E")
     for result in (waiting, delayed):
         revoked(result, "revoked")
-        wait_until(lambda result=result: notes(lab, result, "revoked"), "the signal comes")
+        wait_until(partial(notes, lab, result, "revoked"), "the signal comes")
         assert records(lab, result) == ["revoked"]
     nothing_left(lab)
     for result in (waiting, delayed):
@@ -118,6 +119,37 @@ def test_a_running_task_is_terminated_and_what_a_worker_holds_is_discarded(prefo
         assert not notes(prefork, result)
     assert records(prefork, running) == ["revoked"]
     assert prefork.send("add", 1, 1).get(timeout=15) == 2
+
+
+def test_a_sender_without_tq_reaches_tasks_that_no_worker_has(prefork):
+    """Flower and other programs only broadcast: the workers that hear it tell the store."""
+    stock = Celery("elsewhere", broker=prefork.app.conf.broker_url, set_as_current=False)
+    delayed, terminated, stamped = (
+        prefork.app.tasks["nap"].s(0.0).stamp(order=number).apply_async(countdown=3600)
+        for number in ("one", "two", "three")
+    )
+    stock.control.revoke(delayed.id)
+    # as ``celery control terminate SIGTERM ID`` sends it
+    replies = stock.control.broadcast(
+        "terminate",
+        {"signal": "SIGTERM", "task_id": [terminated.id]},
+        reply=True,
+        timeout=5,
+        limit=1,
+    )
+    assert list(replies[0].values()) == [{"ok": "terminate: tasks unknown"}]
+    replies = stock.control.broadcast(
+        "revoke_by_stamped_headers", {"headers": ["order=three"]}, reply=True, timeout=5, limit=1
+    )
+    assert "flagged as revoked" in str(replies)
+    for result in (delayed, terminated, stamped):
+        revoked(result)
+        wait_until(partial(records, prefork, result), "it is settled")
+        assert records(prefork, result) == ["revoked"]
+    nothing_left(prefork)
+    marks = prefork.client.zrange(prefork.keys.name("revoked"), 0, -1)
+    assert {delayed.id.encode(), terminated.id.encode()} <= set(marks)
+    stock.close()
 
 
 @pytest.mark.slow

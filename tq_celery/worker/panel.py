@@ -23,13 +23,18 @@ logger = logging.getLogger("tq_celery.worker")
 Handler = Callable[..., Any]
 
 
+class _Commands(dict[str, Handler]):
+    """Ours, so that a mailbox that has them is known."""
+
+
 def hook_panel(consumer: Any, revocations: Revocations) -> None:
     """Put our handlers before those of the consumer's mailbox, once."""
     for step in consumer.steps:
         node = getattr(getattr(step, "box", None), "node", None)
-        if node is not None and not isinstance(node.handlers, ChainMap):
+        maps = getattr(getattr(node, "handlers", None), "maps", ())
+        if node is not None and not any(isinstance(each, _Commands) for each in maps):
             handlers = node.handlers
-            ours = {name: _writing(name, handlers, revocations) for name in REVOKING}
+            ours = _Commands({name: _writing(name, handlers, revocations) for name in REVOKING})
             # looked up at each call: an application may register its own command later
             node.handlers = ChainMap(ours, handlers)
 
