@@ -117,10 +117,12 @@ def digest(task: str, task_id: str, nesting: int, retries: int, body: str | byte
     Times, priority and reprs are left out: sending the same call again with ``countdown=5`` is
     the same message although its headers differ.
     """
-    name = f"{nesting}.{retries}.{task_id}\0{task}\0".encode("utf-8", "surrogatepass")
-    state = blake2b(name, digest_size=DIGEST_SIZE)
-    state.update(body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass"))
-    return state.digest()
+    name = f"{nesting}.{retries}.{task_id}\0{task}\0"
+    if isinstance(body, str):
+        said = (name + body).encode("utf-8", "surrogatepass")
+    else:
+        said = name.encode("utf-8", "surrogatepass") + body
+    return blake2b(said, digest_size=DIGEST_SIZE).digest()
 
 
 def _part(message: dict[str, Any], name: str, kind: type) -> Any:

@@ -113,8 +113,9 @@ class BulkError(SubmitError):
     """Some calls of a bulk submission were not taken; all others were.
 
     ``errors`` maps the index of each such call to its error, and ``ids`` has an id per call, None
-    where nothing was submitted. Where the error is kombu's OperationalError the outcome is unknown
-    and the same id may be sent again.
+    where nothing was submitted. A call with an id and kombu's OperationalError has an unknown
+    outcome: the server went away with its batch, and the same id may be sent again. A generator
+    that fails has the index after its last call; what it gave before was submitted.
     """
 
     def __init__(self, errors: dict[int, Exception], ids: list[str | None]) -> None:

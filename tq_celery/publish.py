@@ -102,7 +102,7 @@ class Publisher:
             found = found._replace(**call)
         else:
             found = resolve(
-                self._with_route(rules or Rules({}, {}), call, name, args, kwargs, options),
+                self.with_route(rules or Rules({}, {}), call, name, args, kwargs, options),
                 call,
                 (args or (), kwargs or {}, options),
                 headers,
@@ -169,7 +169,7 @@ class Publisher:
             return inner.literals() if inner is not None else None
         return rules
 
-    def _with_route(
+    def with_route(
         self,
         rules: Rules,
         call: Mapping[str, Any],

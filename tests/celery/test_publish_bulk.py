@@ -12,7 +12,7 @@ from celery import Celery, _state, chain, group, signals
 from kombu.exceptions import OperationalError
 
 from tests.celery.recording import Lab
-from tq_celery import TQ, BulkError, OptionError, QueueFullError, StoreUnavailableError
+from tq_celery import TQ, BulkError, OptionError, QueueFullError
 from tq_celery.envelope import decode
 from tq_celery.store.contract import Submission
 
@@ -149,25 +149,146 @@ def test_a_refusal_by_the_store_is_named_too(lab: Lab) -> None:
     assert caught.value.ids[1] == lab.taken[0].key.id
 
 
-def test_a_server_that_is_away_ends_the_call(namespace: str) -> None:
-    """The batch on its way is unknown and keeps its ids; what follows was not attempted."""
+def many(task: Any, asked: list[int], count: int = 5_000) -> Iterator[Any]:
+    for number in range(count):
+        asked.append(number)
+        yield (task,)
+
+
+def test_a_server_that_is_not_there_ends_the_call(namespace: str) -> None:
+    """Nothing was sent, and the error says so; calls are not asked for without end."""
     app = Celery(namespace, broker="memory://", set_as_current=False)
     tq = TQ(app, "redis://127.0.0.1:1/0", publish_timeout=0.3)
+    asked: list[int] = []
+    with pytest.raises(BulkError) as caught:
+        tq.submit_many(many(tq.task(name="t.nothing")(nothing), asked))
+    assert len(asked) == len(caught.value.ids) == 1_000
+    assert all(isinstance(e, OperationalError) for e in caught.value.errors.values())
+    assert len(caught.value.errors) == 1_000
+    assert not any(caught.value.ids)
+
+
+@pytest.mark.parametrize("way", ["pause", "kill"])
+def test_a_server_that_goes_away_in_the_middle(make_server: Any, namespace: str, way: str) -> None:
+    """What was taken, what is unknown and what was not sent are told apart, to the task."""
+    server = make_server(appendonly=True)
+    app = Celery(namespace, broker="memory://", set_as_current=False)
+    tq = TQ(app, server.url, publish_timeout=0.5)
     task = tq.task(name="t.nothing")(nothing)
-    asked = 0
 
     def calls() -> Iterator[Any]:
-        nonlocal asked
-        for asked in range(5_000):  # noqa: B007
-            yield (task,)
+        for number in range(5_000):
+            if number == 1_400:  # the second batch has been sent, and the third is being built
+                with server.client() as client:
+                    while client.hlen(f"tq:{{{namespace}}}:payload") < 1_000:
+                        pass
+                getattr(server, way)()
+            yield (task, (), {}, {"task_id": f"id-{number}"})
 
-    with pytest.raises(BulkError) as caught:
-        tq.submit_many(calls())
-    assert asked <= 1_500
-    assert all(isinstance(e, OperationalError) for e in caught.value.errors.values())
-    assert all(caught.value.ids[:500])
-    assert not any(caught.value.ids[500:])
-    assert StoreUnavailableError("x", "y")
+    try:
+        with pytest.raises(BulkError) as caught:
+            tq.submit_many(calls())
+    finally:
+        if way == "pause":
+            server.resume()
+        else:
+            server.start()
+    errors, ids = caught.value.errors, caught.value.ids
+    sure = [i for i in range(len(ids)) if i not in errors]
+    unknown = [i for i in errors if ids[i] is not None]
+    unsent = [i for i in errors if ids[i] is None]
+    assert all(isinstance(each, OperationalError) for each in errors.values())
+    assert sure == list(range(len(sure)))
+    assert sure[-1] + 1 in (500, 1_000, 1_500)
+    assert unknown in ([], list(range(sure[-1] + 1, sure[-1] + 501)))
+    assert unsent
+    with server.client() as client:
+        there = {key[6:].decode() for key in client.hkeys(f"tq:{{{namespace}}}:payload")}
+    if way == "pause":
+        assert {f"id-{i}" for i in sure} <= there
+    assert not there & {f"id-{i}" for i in unsent}
+    again = tq.submit_many((task, (), {}, {"task_id": f"id-{i}"}) for i in unknown + unsent)
+    assert again == [f"id-{i}" for i in unknown + unsent]
+    tq.producers.close()
+
+
+def test_a_generator_that_fails_ends_the_call(lab: Lab) -> None:
+    """What it gave before is submitted, and its error stands at the index it did not reach."""
+    task = declare(lab)
+
+    def calls() -> Iterator[Any]:
+        for number in range(700):
+            yield (task, (number,))
+        raise LookupError("no more rows")
+
+    with pytest.raises(BulkError, match="call 700: no more rows") as caught:
+        lab.tq.submit_many(calls())
+    assert list(caught.value.errors) == [700]
+    assert caught.value.ids == [*(each.key.id for each in lab.taken), None]
+    assert len(lab.taken) == 700
+
+
+def test_what_is_built_is_bounded_in_bytes_too(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five megabytes of arguments are not one script call."""
+    task, batches = declare(lab), []
+    start_many = lab.tq.producers.start_many
+
+    def start(batch: Any, limits: Any) -> Any:
+        batches.append(len(batch))
+        return start_many(batch, limits)
+
+    monkeypatch.setattr(lab.tq.producers, "start_many", start)
+    lab.tq.submit_many((task, ("t", "x" * 100_000)) for _ in range(100))
+    assert sum(batches) == 100
+    assert max(batches) < 50
+
+
+def test_groups_keep_their_own_options_and_names_need_no_task(lab: Lab) -> None:
+    task = declare(lab)
+    lab.tq.submit_many(group(task.s("a"), task.s("b", y=1).set(cost=3)).set(priority=4))
+    assert [(s.priority, s.cost) for s in lab.taken] == [(4, 2.0), (4, 3.0)]
+    named = Lab(settings={"routes": {"far.*": {"tenant": "account"}}})
+    far = named.app.signature("far.away", kwargs={"account": "acme"})
+    (sent,) = named.tq.submit_many([far])
+    assert (named.taken[0].tenant, named.taken[0].key.id) == (b"acme", sent)
+    with pytest.raises(TypeError, match="many calls"):
+        lab.tq.submit_many(task.s("a"))
+
+
+def test_a_tenant_that_changes_while_calls_are_given(lab: Lab) -> None:
+    """A generator may open the block of each tenant itself; nothing of it is kept."""
+    task = lab.tq.task(name="lab.plain")(nothing)
+
+    def calls() -> Iterator[Any]:
+        yield (task,)
+        for tenant in ("a", "b"):
+            with lab.tq.tenant(tenant):
+                yield (task,)
+        yield (task,)
+
+    lab.tq.submit_many(calls())
+    assert [s.tenant for s in lab.taken] == [b"default", b"a", b"b", b"default"]
+
+
+def test_a_router_that_looks_at_arguments_is_asked_each_time() -> None:
+    lab = Lab()
+
+    def route(name: str, args: Any, kwargs: Any, options: Any, **_: Any) -> Any:
+        return {"queue": f"queue-{args[0]}"} if args else None
+
+    lab.app.conf.task_routes = (route,)
+    task = declare(lab)
+    lab.tq.submit_many([(task, (1,)), (task, (2,))])
+    assert [s.queue for s in lab.taken] == ["queue-1", "queue-2"]
+
+
+def test_the_priority_of_a_celery_route_counts() -> None:
+    lab = Lab(task_routes={"lab.add": {"queue": "other", "priority": 7}})
+    task = declare(lab)
+    lab.tq.submit_many([(task, ("a",)), (task, ("b",), {}, {"priority": 2})])
+    assert [(s.queue, s.priority) for s in lab.taken] == [("other", 7), ("other", 2)]
 
 
 def test_on_a_real_server(any_server: Any, namespace: str) -> None:

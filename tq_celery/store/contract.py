@@ -66,8 +66,7 @@ class Token(NamedTuple):
         return cls(queue, entry.encode(), int(epoch))
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(NamedTuple):
     """One task on its way in. ``digest`` is 16 bytes over name, arguments and options.
 
     ``deadline_in`` and ``delay`` are milliseconds from the moment the store takes the task;

@@ -18,7 +18,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from tq_celery.errors import LateError, StoreUnavailableError
 from tq_celery.settings import Settings
 from tq_celery.store.client import connect
-from tq_celery.store.contract import Limits, ProducerStore, Receipt, Submission
+from tq_celery.store.contract import MAX_BATCH, Limits, ProducerStore, Receipt, Submission
 from tq_celery.store.producer import (
     RedisProducer,
     Results,
@@ -165,8 +165,8 @@ class Line:
         return reply
 
     def begin(self, batch: Sequence[Submission], limits: Limits) -> Callable[[], Results]:
-        """Send a batch; the returned call waits for its results."""
-        if self.start is not None:
+        """Send a batch; the returned call waits for its results. Longer ones are done at once."""
+        if self.start is not None and len(batch) <= MAX_BATCH:
             return self.start(batch, limits)
         done = list(self.store.submit_many(batch, limits))
         return lambda: done

@@ -52,12 +52,14 @@ def results(tasks: Sequence[Submission], limits: Limits, reply: Sequence[Any]) -
     word, at = reply[0], reply[1]
     if word == b"late":
         raise LateError(at)
-    return [_result(task, limits, each, at) for task, each in zip(tasks, reply[2], strict=True)]
+    accepted = Receipt("accepted", at)
+    return [
+        accepted if each == b"accepted" else _result(task, limits, each, at)
+        for task, each in zip(tasks, reply[2], strict=True)
+    ]
 
 
 def _result(task: Submission, limits: Limits, word: bytes, at: int) -> Receipt | Exception:
-    if word == b"accepted":
-        return Receipt("accepted", at)
     status, _, scope = word.decode().partition(" ")
     if status == "duplicate":
         return DuplicateTaskError(task.key.id)
