@@ -11,7 +11,7 @@ from tq_celery.cli.output import print_json, print_table
 from tq_celery.cli.session import Session, with_session
 from tq_celery.store.views import QueueView
 
-__all__ = ["queue_rows", "queues"]
+__all__ = ["queue_rows", "queues", "require_queue"]
 
 HEAD = ["queue", "state", "submitted", "delayed", "pending", "dispatched", "running", "tenants",
         "gated", "workers", "slots"]  # fmt: skip
@@ -41,7 +41,7 @@ def pause(session: Session, queue: str) -> None:
 
     New tasks are still taken and wait; those already dispatched run to their end.
     """
-    _require(session, queue)
+    require_queue(session, queue)
     session.store.pause_queue(queue)
     _report(session, queue, "paused")
 
@@ -51,7 +51,7 @@ def pause(session: Session, queue: str) -> None:
 @with_session
 def resume(session: Session, queue: str) -> None:
     """Dispatch from a paused queue again."""
-    _require(session, queue)
+    require_queue(session, queue)
     session.store.resume_queue(queue)
     _report(session, queue, "resumed")
 
@@ -76,7 +76,8 @@ def queue_rows(views: list[QueueView]) -> list[list[object]]:
     ]
 
 
-def _require(session: Session, queue: str) -> None:
+def require_queue(session: Session, queue: str) -> None:
+    """Raise CommandError for a queue that the namespace does not know, with the closest name."""
     known = [view.queue for view in session.inspector.queues()]
     if queue in known:
         return

@@ -13,6 +13,8 @@ COMMANDS = {
     "tenants": Lazy("tq_celery.cli.tenants:tenants", "Weigh, cap, pause and resume tenants."),
     "queues": Lazy("tq_celery.cli.queues:queues", "List, pause and resume queues."),
     "dlq": Lazy("tq_celery.cli.dlq:dlq", "Read, requeue and purge dead letters."),
+    "cancel": Lazy("tq_celery.cli.cancel:cancel", "End tasks before, or while, they run."),
+    "purge": Lazy("tq_celery.cli.purge:purge", "Remove what waits, by queue and tenant."),
     "doctor": Lazy("tq_celery.cli.doctor:doctor", "Check server, scheduler and workers."),
     "replay": Lazy("tq_celery.cli.replay:replay", "Replay a workload trace as Celery tasks."),
     "demo": Lazy("tq_celery.cli.demo:demo", "See fair scheduling next to stock Celery."),

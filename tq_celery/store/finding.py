@@ -14,8 +14,10 @@ from typing import Any
 
 import redis
 
+from tq_celery.errors import StoreError
 from tq_celery.store.base import RedisPart, chunks
 from tq_celery.store.contract import MAX_BATCH
+from tq_celery.store.keys import GROUP
 from tq_celery.store.record import RECORD, unpack_delayed
 from tq_celery.store.stopping_contract import Found, Removal, Where
 
@@ -100,7 +102,26 @@ class RedisFinding(RedisPart):
                     yield from self.find_pending(queue, each)
         if exec_too:
             for queue in names:
-                yield from self.find_exec(queue, wanted)
+                read = self._read_entries(queue)
+                for batch in self.find_exec(queue, wanted):
+                    yield [found for found in batch if found.item.member not in read]
+
+    def _read_entries(self, queue: str) -> set[bytes]:
+        """Return the exec entries that workers hold: no more than their slots and read-ahead."""
+        entries: set[bytes] = set()
+        name, start = self.keys.of_queue("exec", queue), "-"
+        while True:
+            try:
+                with self._reading():
+                    page: Any = self.client.xpending_range(name, GROUP, start, "+", MAX_BATCH)
+            except StoreError as error:
+                if "NOGROUP" in str(error):
+                    return entries
+                raise
+            entries |= {each["message_id"] for each in page}
+            if len(page) < MAX_BATCH:
+                return entries
+            start = f"({page[-1]['message_id'].decode()}"
 
     def queues_known(self) -> list[str]:
         """Return the queues that ever took a task."""

@@ -27,6 +27,8 @@ CALLS = {
     "dlq show": ["{dead}"],
     "dlq requeue": ["{dead}"],
     "dlq purge": ["{dead}"],
+    "cancel": ["some-id"],
+    "purge": ["--yes"],
     "doctor": [],
 }
 #: Tested where their servers and workers are: these run for long or for ever.
