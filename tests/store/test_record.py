@@ -22,9 +22,12 @@ from tq_celery.store.record import (
     pack_delayed,
     pack_record,
     replace_admitted,
+    split_place,
+    split_stored,
     unpack_delayed,
     unpack_record,
 )
+from tq_celery.store.scripts import _FOLDER
 
 #: What a script sees of a record: every field as text, and the rest of the bytes.
 UNPACK = f"""
@@ -161,3 +164,33 @@ def test_a_token_survives_its_header(queue: str, epoch: int, ms: int, seq: int) 
 @given(st.integers(0, 2**53 - 1), st.integers(0, 2**32 - 1))
 def test_an_entry_id_is_an_arrival(ms: int, seq: int) -> None:
     assert arrival(b"%d-%d" % (ms, seq)) == ARRIVAL.pack(ms, seq)
+
+
+@given(
+    digest=st.binary(min_size=16, max_size=16),
+    message=st.binary(max_size=200),
+    queue=st.text(max_size=30),
+    tenant=st.binary(max_size=256),
+    at=moments,
+)
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_the_place_of_a_stored_message_is_split_off_on_both_sides(
+    client: Any, digest: bytes, message: bytes, queue: str, tenant: bytes, at: int
+) -> None:
+    """What Lua writes behind a message, Python and Lua take off again, whatever the bytes."""
+    include = (_FOLDER / "includes" / "place.lua").read_text()
+    script = include + (
+        "local stored = with_place(ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]))\n"
+        "return { stored, string.sub(stored, length_of_message(stored) + 1) }"
+    )
+    stored, place = client.eval(script, 0, digest + message, queue, tenant, at)
+    assert split_stored(stored) == (digest, message)
+    assert split_place(place) == (queue, tenant, at)
+
+
+@given(st.binary(max_size=80))
+def test_bytes_of_somebody_else_are_a_message_of_some_kind(raw: bytes) -> None:
+    digest, message = split_stored(raw)
+    assert raw.startswith(digest + (message or b""))

@@ -18,8 +18,8 @@ wake                          stream  what the leader blocks on beside ingress; 
 queues                        set     names of queues that ever took a task; submit; kept
 groups                        hash    queue -> group of queues consumed by the same workers;
                                       regroup; kept
-payload                       hash    key -> digest + message; submit; until settled
-ids                           hash    task id -> time, queue, tenant and key of its newest live key;
+payload                       hash    key -> digest, message, place; submit; until settled
+ids                           hash    task id -> its newest live key, if that is not its first;
                                       submit, requeue; until that key is settled
 ingress                       stream  submitted tasks; submit; until admitted
 cursor                        string  last ingress entry admitted; admit; kept

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tq_celery.store.base import chunks
 from tq_celery.store.contract import MAX_BATCH
 from tq_celery.store.finding import Batches, RedisFinding, read_members
-from tq_celery.store.record import RECORD, TaskKey
+from tq_celery.store.record import RECORD, TaskKey, split_place
 from tq_celery.store.stopping_contract import Found, Located, Removal
 
-__all__ = ["RedisLocating", "known", "raw_id", "unpack_id", "unpack_place"]
+__all__ = ["RedisLocating", "known", "raw_id"]
 
-#: An entry of ``ids`` and of ``draining``: ms, lengths of queue and tenant; then both and the rest.
-_PLACE = struct.Struct(">QHH")
 #: Up to as many tasks of one tenant are looked for by the server, one by one.
 _FEW = 4
 
@@ -25,26 +22,14 @@ def raw_id(task_id: str) -> bytes:
     return task_id.encode("utf-8", "surrogatepass")
 
 
-def unpack_place(raw: bytes) -> tuple[int, str, bytes, bytes]:
-    """Return ms, queue, tenant and the rest of an entry of ``ids`` or ``draining``."""
-    at, queue, tenant = _PLACE.unpack_from(raw)
-    middle, end = _PLACE.size + queue, _PLACE.size + queue + tenant
-    return at, raw[_PLACE.size : middle].decode(), raw[middle:end], raw[end:]
-
-
-def unpack_id(raw: bytes) -> Located:
-    """Return what an entry of ``ids`` says."""
-    at, queue, tenant, key = unpack_place(raw)
-    return Located(TaskKey.decode(key), queue, tenant, at)
-
-
-def known(ids: Sequence[str], entries: Sequence[bytes | None]) -> dict[str, Located]:
-    """Return the located ones of ``ids``, whose entries are given in the same order."""
-    return {
-        task_id: unpack_id(entry)
-        for task_id, entry in zip(ids, entries, strict=True)
-        if entry is not None
-    }
+def known(ids: Sequence[str], replies: Sequence[Any]) -> dict[str, Located]:
+    """Return the located ones of ``ids``; a script answered (key, place) or nil for each."""
+    found = {}
+    for task_id, reply in zip(ids, replies, strict=True):
+        if reply is not None:
+            queue, tenant, at = split_place(reply[1])
+            found[task_id] = Located(TaskKey.decode(reply[0]), queue, tenant, at)
+    return found
 
 
 class RedisLocating(RedisFinding):
@@ -53,9 +38,13 @@ class RedisLocating(RedisFinding):
     def locate(self, ids: Sequence[str]) -> dict[str, Located]:
         found: dict[str, Located] = {}
         for chunk in chunks(ids):
-            (entries,) = self._ask([("HMGET", self.keys.name("ids"), *map(raw_id, chunk))])
-            found.update(known(chunk, entries))
+            found.update(known(chunk, self._call("locate", *map(raw_id, chunk))))
         return found
+
+    def _still(self, places: Mapping[bytes, Located]) -> list[Located]:
+        """Return those of the places whose task has not ended meanwhile."""
+        found = self.locate([place.key.id for place in places.values()])
+        return [place for place in found.values() if place.key.encode() in places]
 
     def _near(self, places: Collection[Located]) -> list[Found]:
         """Return what lies where the tasks were put; most of them are found here, in one step.

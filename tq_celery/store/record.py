@@ -28,8 +28,10 @@ from typing import NamedTuple
 
 __all__ = [
     "DELIVERY",
+    "DIGEST",
     "MAX_SCORE",
     "NO_DEADLINE",
+    "PLACE",
     "RECORD",
     "RECORD_LUA",
     "Record",
@@ -39,6 +41,8 @@ __all__ = [
     "pack_delayed",
     "pack_record",
     "replace_admitted",
+    "split_place",
+    "split_stored",
     "unpack_delayed",
     "unpack_record",
 ]
@@ -58,6 +62,10 @@ PRIORITY = 20
 #: Where a record holds its admission.
 ADMITTED = slice(37, 45)
 _NO_ARRIVAL = ARRIVAL.pack(0, 0)
+#: Length of the digest that stands before a stored message.
+DIGEST = 16
+#: What ends a stored message: ms at which it was taken or is due, lengths of queue and tenant.
+PLACE = struct.Struct(">QHH")
 #: A delayed member: urgency byte, lengths of queue and tenant; then queue, tenant, record.
 DELAYED = struct.Struct(">BHH")
 
@@ -120,6 +128,27 @@ def unpack_record(raw: bytes) -> Record:
     ms, seq, cost, priority, deadline, submitted, admitted, attempts, paid = RECORD.unpack_from(raw)
     key = raw[RECORD.size :]
     return Record(ms, seq, cost, priority, deadline, submitted, admitted, attempts, paid, key)
+
+
+def split_stored(value: bytes | None) -> tuple[bytes, bytes | None]:
+    """Return digest and message of a value of the ``payload`` hash; empty and None for none.
+
+    After the message stand queue, tenant and :data:`PLACE`. Bytes of somebody else are returned as
+    the message, as far as that can be told.
+    """
+    if value is None:
+        return b"", None
+    end = len(value)
+    if end >= DIGEST + PLACE.size:
+        _, queue, tenant = PLACE.unpack_from(value, end - PLACE.size)
+        end = max(DIGEST, end - PLACE.size - queue - tenant)
+    return value[:DIGEST], value[DIGEST:end]
+
+
+def split_place(raw: bytes) -> tuple[str, bytes, int]:
+    """Return queue, tenant and ms of the end of a value of the ``payload`` hash."""
+    at, queue, tenant = PLACE.unpack_from(raw, len(raw) - PLACE.size)
+    return raw[:queue].decode(), raw[queue : queue + tenant], at
 
 
 def arrival(entry_id: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,8 +11,8 @@ from tq_celery.store.base import chunks
 from tq_celery.store.client import connect
 from tq_celery.store.contract import MAX_BATCH
 from tq_celery.store.due import read_due
-from tq_celery.store.locating import RedisLocating, known, raw_id, unpack_place
-from tq_celery.store.record import RECORD, TaskKey, unpack_record
+from tq_celery.store.locating import RedisLocating, known, raw_id
+from tq_celery.store.record import RECORD, TaskKey, split_stored, unpack_delayed, unpack_record
 from tq_celery.store.stamps import stamp_mark, stamps_of
 from tq_celery.store.stopping_contract import (
     MARK_EXPIRES,
@@ -29,10 +30,10 @@ __all__ = ["RedisStopping"]
 _ROUNDS = 3
 #: Passes of one purge; a task that came back meanwhile is found by the next.
 _PASSES = 3
+#: An entry of ``draining``: due ms, then the task as in the delayed set.
+_DUE = struct.Struct(">Q")
 #: Fewest delayed members that a listing may look at.
 _LOOK = 10_000
-#: Bytes of the digest that stands before a stored message.
-_DIGEST = 16
 
 
 class RedisStopping(RedisLocating):
@@ -53,24 +54,21 @@ class RedisStopping(RedisLocating):
         for chunk in chunks(list(dict.fromkeys(ids))):
             entries = self._call("revoke", "revoked", expires, MAX_MARKS, *map(raw_id, chunk))
             wanted = known(chunk, entries)
-            removed = self._remove_located(wanted, reason)
-            left = self.locate([each for each in wanted if each not in removed])
-            for each in chunk:
-                there = "dispatched" if each in left else "unknown"
-                result[each] = "revoked" if each in removed else there
+            found = self._remove_located(wanted, reason)
+            result.update({each: found.get(each, "unknown") for each in chunk})
         return result
 
-    def _remove_located(self, wanted: Mapping[str, Located], reason: str) -> set[str]:
-        """Find and remove located tasks; returns the ids of those that were removed."""
+    def _remove_located(self, wanted: Mapping[str, Located], reason: str) -> dict[str, str]:
+        """Find and remove located tasks; tells which were removed and which a worker has."""
         left = {place.key.encode(): place for place in wanted.values()}
-        removed: set[str] = set()
+        result: dict[str, str] = {}
 
         def take(batch: Iterable[Found]) -> None:
             hits = [found for found in batch if found.key in left]
             gone = self.remove([found.item for found in hits], reason=reason)
             for found, done in zip(hits, gone, strict=True):
                 if done and found.key in left:
-                    removed.add(left.pop(found.key).key.id)
+                    result[left.pop(found.key).key.id] = "revoked"
 
         take(self._near(list(left.values())) if left else ())
         for _ in range(_ROUNDS):
@@ -80,8 +78,10 @@ class RedisStopping(RedisLocating):
                 take(batch)
             # what is among the deliveries and was not removed has been read by a worker
             if held >= left.keys():
+                result.update(dict.fromkeys((left[key].key.id for key in left), "dispatched"))
                 break
-        return removed
+            left = {place.key.encode(): place for place in self._still(left)}
+        return result
 
     def revoke_stamped(
         self,
@@ -151,7 +151,7 @@ class RedisStopping(RedisLocating):
         found: list[bytes | None] = []
         for chunk in chunks(keys):
             (values,) = self._ask([("HMGET", self.keys.name("payload"), *chunk)])
-            found += [None if value is None else value[_DIGEST:] for value in values]
+            found += [split_stored(value)[1] for value in values]
         return found
 
     # -- out of the namespace ------------------------------------------------------------------
@@ -168,7 +168,8 @@ class RedisStopping(RedisLocating):
         payloads = self._payloads([key for key, _ in found[:count]])
         drained = []
         for (key, raw), payload in zip(found, payloads, strict=False):
-            due, queue, tenant, record = unpack_place(raw)
+            (due,) = _DUE.unpack_from(raw)
+            queue, tenant, record = unpack_delayed(raw[_DUE.size :])
             priority = unpack_record(record).priority
             drained.append(Drained(key, queue, tenant, due, priority, payload))
         return drained

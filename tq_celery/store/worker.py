@@ -23,12 +23,9 @@ from tq_celery.store.contract import (
 )
 from tq_celery.store.keys import GROUP
 from tq_celery.store.marks import revoked_among
-from tq_celery.store.record import DELIVERY
+from tq_celery.store.record import DELIVERY, split_stored
 
 __all__ = ["RedisWorker"]
-
-#: Length of the digest that precedes a stored payload.
-_DIGEST = 16
 
 
 class RedisWorker(RedisPart):
@@ -119,15 +116,15 @@ class RedisWorker(RedisPart):
         pipe.execute_command("HMGET", self.keys.name("payload"), *[key for _, key, _ in heads])
         pipe.execute_command("EXISTS", *map(self.keys.name, ("revoked", "revoked_stamps")))
         stored, marks = pipe.execute()
-        payloads = [None if value is None else value[_DIGEST:] for value in stored]
+        messages = [split_stored(value) for value in stored]
         revoked = [False] * len(heads)
         if marks:
             asked = [(token, key) for token, key, _ in heads]
-            revoked = revoked_among(self.client, self.keys, asked, payloads)
+            revoked = revoked_among(self.client, self.keys, asked, [text for _, text in messages])
         return [
-            Delivery(token, key, attempts, payload, b"" if value is None else value[:_DIGEST], mark)
-            for (token, key, attempts), value, payload, mark in zip(
-                heads, stored, payloads, revoked, strict=True
+            Delivery(token, key, attempts, payload, digest, mark)
+            for (token, key, attempts), (digest, payload), mark in zip(
+                heads, messages, revoked, strict=True
             )
         ]
 
@@ -174,7 +171,7 @@ class RedisWorker(RedisPart):
                 fields.get(b"k", b""),
                 Outcome(fields.get(b"o", b"dead").decode()),
                 fields.get(b"r", b"").decode(errors="replace"),
-                None if value is None else value[_DIGEST:],
+                split_stored(value)[1],
             )
             for (queue, entry, fields), value in zip(found, stored, strict=True)
         ]

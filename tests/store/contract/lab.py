@@ -15,7 +15,6 @@ from tests.store.contract.view import View, Waiting
 from tq_celery.settings import Settings
 from tq_celery.store.contract import Token
 from tq_celery.store.keys import Keys
-from tq_celery.store.locating import unpack_id
 from tq_celery.store.memory_store import MemoryStore
 from tq_celery.store.record import DELIVERY, TaskKey, unpack_delayed, unpack_record
 from tq_celery.store.redis_store import RedisStore
@@ -114,7 +113,9 @@ class MemoryLab:
                 for q, each in ns.obituary.items()
                 if each
             },
-            ids=dict(ns.ids),
+            ids={i: key for i, (key, *_) in ns.ids.items() if not key.startswith(b"0.0.0.")},
+            revoked=set(ns.revoked),
+            draining=set(ns.draining),
             done=set(ns.done.new) | set(ns.done.old),
             results=[
                 (
@@ -245,9 +246,9 @@ class RedisLab:
             each = [(f[b"k"], f[b"r"].decode()) for _, f in self._stream(key)]
             if each:
                 view.obituary[queue] = each
-        for task_id, entry in self._hash("ids").items():
-            found = unpack_id(entry)
-            view.ids[task_id.decode()] = (found.key.encode(), found.queue, found.tenant)
+        view.ids = {task_id.decode(): key for task_id, key in self._hash("ids").items()}
+        view.revoked = {mark.decode() for mark in self.client.zrange(prefix.name("revoked"), 0, -1)}
+        view.draining = set(self._hash("draining"))
         view.done = set(self._hash("done:new")) | set(self._hash("done:old"))
         view.results = [_result(fields) for _, fields in self._stream(prefix.name("results"))]
         view.dead = [

@@ -27,7 +27,6 @@ def test_a_task_waits_in_ingress(lab: Lab) -> None:
                 live={b"acme": 1},
                 payload={b"0.0.0.n"},
                 ingress=[("q", b"acme", b"0.0.0.n")],
-                ids={"n": (b"0.0.0.n", "q", b"acme")},
             ),
         )
         == {}

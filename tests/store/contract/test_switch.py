@@ -36,6 +36,10 @@ EVENTS: dict[str, Callable[[Lab], Any]] = {
     "the tenant is capped": lambda lab: lab.store.set_cap(b"x", 1),
     "the tenant is weighed": lambda lab: lab.store.set_weight(b"x", 7.0),
     "a part is ranked": lambda lab: _rank_a_part(lab),
+    "the first waiting one is revoked": lambda lab: _remove_waiting(lab, 1),
+    "some are revoked": lambda lab: _remove_waiting(lab, 3),
+    "a tenant is purged": lambda lab: lab.store.purge(tenant=b"x"),
+    "all are purged": lambda lab: lab.store.purge(),
 }
 
 
@@ -63,6 +67,11 @@ def _rank_a_part(lab: Lab) -> None:
         lab.store.rerank(1, generation, each.queue, each.tenant, ranks)
 
 
+def _remove_waiting(lab: Lab, every: int) -> None:
+    found = [f.item for batch in lab.store.waiting() for f in batch]
+    lab.store.remove(found[::every] if every > 1 else found[:1])
+
+
 def seed(lab: Lab) -> None:
     """Three tenants with five tasks each, of which some are in flight, one tenant gated."""
     submit(lab.store, *[task(f"{t}{i}", t, priority=i) for i in range(5) for t in "xyz"])
@@ -82,10 +91,14 @@ def drain(lab: Lab) -> None:
         if not (tokens := lab.tokens("q")):
             break
         assert all(lab.store.complete("w", [complete(token) for token in tokens]))
+    lab.store.close_obituaries(lab.store.read_obituaries("w", ["q"]))
+    while mourned := lab.store.read_obituaries("w", ["q"]):
+        lab.store.close_obituaries(mourned)
     view = lab.view()
     view.assert_conserved()
     assert view.nonempty() == {}
-    assert view.counters["completed:q"] == view.counters["accepted:q"] == len(view.results)
+    ended = view.counters.get("completed:q", 0) + view.counters.get("revoked:q", 0)
+    assert ended == view.counters["accepted:q"] == len(view.results)
 
 
 @pytest.mark.parametrize("target", ["fifo", "priority", "wfq", "none"])

@@ -12,7 +12,7 @@ Waiting = tuple[bytes, float, int, int]
 #: The fields of a view that are empty when every accepted task has ended.
 _LIVE = (
     "live running ingress delayed pending heads gated unranked starts exec superseded obituary "
-    "payload ids"
+    "payload ids draining"
 ).split()
 
 
@@ -37,9 +37,11 @@ class View:
     exec: dict[str, list[tuple[bytes, int, int]]] = field(default_factory=dict)
     superseded: dict[str, int] = field(default_factory=dict)
     obituary: dict[str, list[tuple[bytes, str]]] = field(default_factory=dict)
-    #: id -> (key, queue, tenant)
-    ids: dict[str, tuple[bytes, str, bytes]] = field(default_factory=dict)
+    #: id -> its newest key, where that is not its first
+    ids: dict[str, bytes] = field(default_factory=dict)
     done: set[bytes] = field(default_factory=set)
+    revoked: set[str] = field(default_factory=set)
+    draining: set[bytes] = field(default_factory=set)
     #: (key, queue, tenant, outcome, attempts, worker, epoch) in order
     results: list[tuple[Any, ...]] = field(default_factory=list)
     #: (key, reason) in order; the key is empty for an unreadable entry

@@ -11,7 +11,7 @@
 -- ARGV[8] epoch
 -- ARGV[9] reason
 -- RETURNS 1 when buried, 0 for a stale token
---#include keys clock ids counts context heads run settle bury raw wake
+--#include keys clock place ids counts context heads run settle bury raw wake
 load_context()
 local queue, entry, now = ARGV[6], ARGV[7], now_ms()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }

@@ -8,7 +8,7 @@
 -- ARGV[5] length of the dead-letter stream, 0 untrimmed
 -- ARGV[6...] queue, entry, epoch, counted (1 or 0), delay ms of each delivery
 -- RETURNS one 1 (returned) or 0 (stale token, nothing changed) per delivery
---#include keys clock ids counts context heads run settle bury aside restore wake
+--#include keys clock place ids counts context heads run settle bury aside restore wake
 load_context()
 local now = now_ms()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }

@@ -10,7 +10,7 @@
 -- ARGV[7] budget of lost deliveries
 -- ARGV[8] 1 when this loss counts against the budget
 -- RETURNS number taken back, -1 when the worker's lease is current
---#include keys clock ids counts context heads run settle bury aside restore raw recall wake
+--#include keys clock place ids counts context heads run settle bury aside restore raw recall wake
 local now = now_ms()
 local expires = tonumber(redis.call('ZSCORE', key('workers'), ARGV[1]) or '0')
 if expires > now then return -1 end

@@ -10,7 +10,7 @@
 -- ARGV[6] length of the dead-letter stream, 0 untrimmed
 -- ARGV[7] most deliveries in this call
 -- RETURNS number taken back
---#include keys clock ids counts context heads run settle bury aside restore raw recall wake
+--#include keys clock place ids counts context heads run settle bury aside restore raw recall wake
 -- most slices of run records that one call looks at
 local SLICES = 8
 local queue, age, batch = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7])

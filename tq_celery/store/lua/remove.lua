@@ -51,7 +51,7 @@ for i = 6, #ARGV, 4 do
       settle(queue, entry, run, { outcome = outcome, digest = digest, worker = '', started = 0,
         finished = now }, limits)
       redis.call('HSET', key('draining'), task_key,
-        struct.pack('>I8HH', due, #queue, #tenant) .. queue .. tenant .. record)
+        struct.pack('>I8BHH', due, 0, #queue, #tenant) .. queue .. tenant .. record)
     else
       end_outside(queue, entry, run, outcome, digest, reason, now)
     end

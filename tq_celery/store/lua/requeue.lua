@@ -3,7 +3,7 @@
 -- KEYS[1] prefix of the namespace
 -- ARGV[1] entry of the dead-letter stream
 -- RETURNS 'requeued', 'repeat' (that generation was accepted before), 'missing' or 'unreadable'
---#include keys clock ids
+--#include keys clock place ids
 local found = redis.call('XRANGE', key('dead'), ARGV[1], ARGV[1])[1]
 if not found then return 'missing' end
 local letter = {}
@@ -12,14 +12,15 @@ local nesting, retries, generation, id =
   string.match(letter.key or '', '^(%d+)%.(%d+)%.(%d+)%.(.*)$')
 if not id then return 'unreadable' end
 local task_key = nesting .. '.' .. retries .. '.' .. (generation + 1) .. '.' .. id
+local now = now_ms()
+local stored = with_place(letter.digest .. letter.payload, letter.queue, letter.tenant, now)
 redis.call('XDEL', key('dead'), ARGV[1])
 if redis.call('HEXISTS', key('done:new'), task_key) == 1
   or redis.call('HEXISTS', key('done:old'), task_key) == 1
-  or redis.call('HSETNX', key('payload'), task_key, letter.digest .. letter.payload) == 0 then
+  or redis.call('HSETNX', key('payload'), task_key, stored) == 0 then
   return 'repeat'
 end
 local record = letter.record
-local now = now_ms()
 local member = struct.pack('>BHH', 255 - string.byte(record, 21), #letter.queue, #letter.tenant)
   .. letter.queue .. letter.tenant .. struct.pack('>I8I4', 0, 0) .. string.sub(record, 13, 29)
   .. struct.pack('>I8I8HB', now, 0, 0, 0) .. task_key
@@ -28,5 +29,5 @@ redis.call('HINCRBY', key('counters'), 'submitted:' .. letter.queue, 1)
 redis.call('HINCRBY', key('counters'), 'accepted:' .. letter.queue, 1)
 redis.call('HINCRBY', key('live'), letter.tenant, 1)
 redis.call('SADD', key('queues'), letter.queue)
-remember_id(letter.queue, letter.tenant, task_key, now)
+remember_id(task_key)
 return 'requeued'

@@ -9,7 +9,7 @@
 -- ARGV[4] last ms in which anything may be taken, '' unbounded
 -- ARGV[5...] key, digest (16 bytes) .. payload, queue, tenant, cost .. priority, deadline, due, parent
 -- RETURNS {'late', ms} or {'taken', ms, per task 'accepted' | 'repeat' | 'stale' | 'duplicate' | 'full' scope}
---#include keys clock ids counts settle outside wake room
+--#include keys clock place ids counts settle outside wake room
 local now = now_ms()
 if ARGV[4] ~= '' and now > tonumber(ARGV[4]) then return { 'late', now } end
 local room = waiting_room(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))
@@ -23,17 +23,18 @@ local function moment(text, none)
 end
 
 -- The digest under which the key was taken before; stores the message when it was not.
-local function seen_before(task_key, message)
+local function seen_before(task_key, stored)
   local seen = redis.call('HGET', key('done:new'), task_key)
     or redis.call('HGET', key('done:old'), task_key)
-  if seen or redis.call('HSETNX', key('payload'), task_key, message) == 1 then return seen end
+  if seen or redis.call('HSETNX', key('payload'), task_key, stored) == 1 then return seen end
   return string.sub(redis.call('HGET', key('payload'), task_key), 1, 16)
 end
 
 local function take(i)
   local task_key, message, queue, tenant = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local outcome, epoch, entry, of_queue = string.match(ARGV[i + 7], '^(%a+)/(%d+)/([^/]+)/(.*)$')
-  local seen = seen_before(task_key, message)
+  local due = moment(ARGV[i + 6], 0)
+  local seen = seen_before(task_key, with_place(message, queue, tenant, math.max(due, now)))
   -- a second run of a superseded parent repeats its retry: the first acceptance stands
   if seen and (outcome or seen == string.sub(message, 1, 16)) then return 'repeat' end
   if seen then return 'duplicate' end
@@ -49,7 +50,6 @@ local function take(i)
     return 'full', scope
   end
 
-  local due = moment(ARGV[i + 6], 0)
   local member = struct.pack('>BHH', 255 - string.byte(ARGV[i + 4], 9), #queue, #tenant)
     .. queue .. tenant .. struct.pack('>I8I4', 0, 0) .. ARGV[i + 4]
     .. struct.pack('>I8I8I8HB', moment(ARGV[i + 5], 9007199254740991), now, 0, 0, 0) .. task_key
@@ -67,7 +67,7 @@ local function take(i)
       count('submitted', queue, 1)
     end
     room.enter(queue, tenant)
-    remember_id(queue, tenant, task_key, math.max(due, now))
+    remember_id(task_key)
   end
   count('accepted', queue, 1)
   tally('live', tenant, 1)

@@ -8,7 +8,7 @@
 -- ARGV[5] length of the dead-letter stream, 0 untrimmed
 -- ARGV[6] most deliveries in this call
 -- RETURNS number returned; fewer than ARGV[6] means the worker is forgotten
---#include keys clock ids counts context heads run settle bury aside restore raw recall wake
+--#include keys clock place ids counts context heads run settle bury aside restore raw recall wake
 load_context()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
 local taken = recall_worker(ARGV[1], tonumber(ARGV[6]),

@@ -29,13 +29,15 @@ class Stop(Base):
     """What an operator or a producer does to stop tasks."""
 
     def locate(self, ids: Sequence[str]) -> dict[str, Located]:
-        """Return where the tasks are; what is known of them needs no search here."""
-        known = self.ns.ids
-        return {
-            each: Located(TaskKey.decode(known[each][0]), *known[each][1:], 0)
-            for each in ids
-            if each in known
-        }
+        """Return where the tasks are; an id belongs to its newest live key, else to its first."""
+        found: dict[str, Located] = {}
+        for each in ids:
+            key = self.ns.ids.get(each, (TaskKey(each).encode(),))[0]
+            for batch in self._places(exec_too=True):
+                for item, of in batch:
+                    if of == key:
+                        found[each] = Located(TaskKey.decode(key), item.queue, item.tenant, 0)
+        return found
 
     def revoke(
         self, ids: Sequence[str], *, reason: str = "revoked", expires: int = MARK_EXPIRES

@@ -8,7 +8,8 @@ local function bury_run(queue, entry, run, how, limits, dead_maxlen, now)
     'key', task_key, 'queue', queue, 'tenant', run.tenant, 'reason', how.reason,
     'attempts', struct.unpack('>H', run.record, 46),
     'token', string.format('%.0f', run.epoch) .. '/' .. entry .. '/' .. queue,
-    'record', run.record, 'digest', how.digest, 'payload', string.sub(stored, 17),
+    'record', run.record, 'digest', how.digest, 
+    'payload', string.sub(stored, 17, length_of_message(stored)),
     'outcome', 'dead', 'at', now,
   }
   append('dead', dead_maxlen, fields)

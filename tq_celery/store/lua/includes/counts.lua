@@ -14,11 +14,7 @@ local function append(word, most, fields)
   if most > 0 then capped[word] = most end
 end
 
--- What other includes have to do at the end of a script that gathers.
-local endings = {}
-
 local function write_counts()
-  for _, ending in ipairs(endings) do ending() end
   for word, most in pairs(capped) do
     count('dropped', word, redis.call('XTRIM', key(word), 'MAXLEN', '~', most))
   end

@@ -1,16 +1,18 @@
--- Where to look for a task of which only the id is known: `ids` holds its newest live key.
--- Entry: ms at which it was taken or is due (8), lengths of queue and tenant (2 + 2), queue, tenant,
--- key. A search starts at that ms.
+-- `ids` holds the newest live key of an id, unless that is its first, `0.0.0.id`: so a task that is
+-- neither a retry nor a replacement costs nothing here.
 local function id_of(task_key)
   return string.match(task_key, '^%d+%.%d+%.%d+%.(.*)$')
 end
 
-local function remember_id(queue, tenant, task_key, at)
-  redis.call('HSET', key('ids'), id_of(task_key),
-    struct.pack('>I8HH', at, #queue, #tenant) .. queue .. tenant .. task_key)
+local function is_first(task_key) return string.sub(task_key, 1, 6) == '0.0.0.' end
+
+local function remember_id(task_key)
+  if not is_first(task_key) then redis.call('HSET', key('ids'), id_of(task_key), task_key) end
 end
 
-local function key_of_entry(entry)
-  local _, queue, tenant = struct.unpack('>I8HH', entry)
-  return string.sub(entry, 13 + queue + tenant)
+-- The members of a replacing group have ids of their own, so a later key may not have taken over.
+local function forget_id(id, task_key)
+  if not is_first(task_key) and redis.call('HGET', key('ids'), id) == task_key then
+    redis.call('HDEL', key('ids'), id)
+  end
 end

@@ -14,22 +14,6 @@ local function trim_done(limits, now)
   end
 end
 
--- Takes the ids of settled keys off `ids`, unless a newer key of the id lives (a retry, say).
-local ids_over, keys_over = {}, {}
-local function forget_ids()
-  for start = 1, #ids_over, 500 do
-    local stop, gone = math.min(start + 499, #ids_over), {}
-    local held = redis.call('HMGET', key('ids'), unpack(ids_over, start, stop))
-    for i = start, stop do
-      local entry = held[i - start + 1]
-      if entry and keys_over[key_of_entry(entry)] then gone[#gone + 1] = ids_over[i] end
-    end
-    if gone[1] then redis.call('HDEL', key('ids'), unpack(gone)) end
-  end
-  ids_over, keys_over = {}, {}
-end
-endings[#endings + 1] = forget_ids
-
 -- `run` needs tenant, record and epoch; `how` has outcome, worker, digest, started, finished.
 local function settle(queue, entry, run, how, limits, remember)
   local record = run.record
@@ -49,7 +33,6 @@ local function settle(queue, entry, run, how, limits, remember)
   if remember ~= false then redis.call('HSET', key('done:new'), task_key, how.digest) end
   tally('live', run.tenant, -1)
   count(how.outcome, queue, 1)
-  ids_over[#ids_over + 1] = id
-  keys_over[task_key] = true
+  if id then forget_id(id, task_key) end
   return task_key
 end
