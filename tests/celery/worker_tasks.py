@@ -58,10 +58,12 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     """Return the application with its tasks; ``settings`` are given to ``TQ``."""
     app = Celery("lab", broker=environ[BROKER], backend=environ[BACKEND], set_as_current=False)
     app.conf.update(
-        broker_connection_retry_on_startup=True,
-        worker_hijack_root_logger=False,
-        result_backend_transport_options={"retry_policy": {"timeout": 1.0}},
-        **json.loads(environ.get(CONF, "{}")),
+        {
+            "broker_connection_retry_on_startup": True,
+            "worker_hijack_root_logger": False,
+            "result_backend_transport_options": {"retry_policy": {"timeout": 1.0}},
+            **json.loads(environ.get(CONF, "{}")),
+        }
     )
     tq = TQ(app, **settings)
 

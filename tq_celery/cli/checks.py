@@ -88,6 +88,16 @@ def role(facts: Facts) -> Found:
         )
 
 
+def cluster(facts: Facts) -> Found:
+    """Is the server part of something larger?"""
+    if facts.server.cluster:
+        yield (
+            "warn",
+            "the server is a node of a Redis Cluster",
+            "keep it at one node: a namespace is in one slot, and nothing here follows it",
+        )
+
+
 def eviction(facts: Facts) -> Found:
     """Can the server throw away our keys?"""
     policy = facts.server.eviction
@@ -126,6 +136,12 @@ def persistence(facts: Facts) -> Found:
             "error",
             "the server could not save its data the last time it tried",
             "look at its log; usually the disk is full",
+        )
+    elif server.aof is None:
+        yield (
+            "warn",
+            "the server does not tell this user what it keeps on disk",
+            "make sure that appendonly is yes, or allow the user INFO",
         )
     elif server.aof and server.appendfsync == "no":
         yield (
@@ -327,6 +343,7 @@ SERVER_CHECKS: tuple[Callable[[Facts], Found], ...] = (
     version,
     scripts,
     role,
+    cluster,
     eviction,
     memory,
     persistence,

@@ -16,6 +16,7 @@ from redis.credentials import UsernamePasswordCredentialProvider
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from tq_celery.errors import SettingsError
 from tq_celery.settings import safe_url
 from tq_celery.store.urls import Target, parse_url
 
@@ -36,9 +37,15 @@ def connect(
     ``timeout`` bounds connecting and each reply, in seconds. ``blocking`` is the longest time a
     command of this client blocks on the server: its replies get that much more time, and it never
     repeats a command, whatever ``retries`` says. ``retries`` repeats a command that failed on the
-    connection; all scripts of the library may be repeated. Raises SettingsError for a bad URL.
+    connection; all scripts of the library may be repeated. Raises SettingsError for a bad URL, and
+    for a file named in it that cannot be read.
     """
     target = parse_url(url)
+    for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
+        file = target.options.get(name)
+        if file and not os.access(file, os.R_OK):
+            # redis-py says "connecting to host:port: no such file".
+            raise SettingsError(f"{name} of tq_url", file, "a file that can be read")
     retry = Retry(
         ExponentialBackoff(cap=BACKOFF_CAP, base=BACKOFF_BASE),
         0 if blocking else retries,

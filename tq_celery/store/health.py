@@ -52,6 +52,7 @@ KEY_TYPES = {
 class ServerFacts:
     """Facts of one server; ``None`` where it would not say (managed servers hide settings).
 
+    Without INFO, which some users may not call, only product, version, role and mode are known.
     ``skew`` is the server's clock minus ours in ms, give or take half of ``round_trip`` ms.
     """
 
@@ -60,7 +61,7 @@ class ServerFacts:
     role: str
     replicas: int
     eviction: str | None
-    aof: bool
+    aof: bool | None
     appendfsync: str | None
     snapshots: bool | None
     saving_fails: bool
@@ -70,6 +71,7 @@ class ServerFacts:
     skew: float
     round_trip: float
     scripts: str = ""
+    cluster: bool = False
 
 
 def server_facts(client: redis.Redis, keys: Keys) -> ServerFacts:
@@ -78,10 +80,10 @@ def server_facts(client: redis.Redis, keys: Keys) -> ServerFacts:
     A server can answer a PING and still refuse every script, so a real one is run: ``scripts`` is
     what it said, empty when it ran.
     """
-    with reading("info"):
-        info: dict[str, Any] = client.info()
+    info = _info(client)
     product = "valkey" if info.get("server_name") == "valkey" else "redis"
     version = str(info.get(f"{product}_version") or info.get("redis_version", "0"))
+    aof = info.get("aof_enabled")
     minimum, save = _setting(client, "min-replicas-to-write"), _setting(client, "save")
     skew, round_trip = _clock(client)
     return ServerFacts(
@@ -90,7 +92,7 @@ def server_facts(client: redis.Redis, keys: Keys) -> ServerFacts:
         role=str(info.get("role", "")),
         replicas=int(info.get("connected_slaves", 0)),
         eviction=info.get("maxmemory_policy") or _setting(client, "maxmemory-policy"),
-        aof=bool(int(info.get("aof_enabled", 0))),
+        aof=None if aof is None else bool(int(aof)),
         appendfsync=_setting(client, "appendfsync"),
         snapshots=None if save is None else bool(save),
         saving_fails="err"
@@ -101,7 +103,25 @@ def server_facts(client: redis.Redis, keys: Keys) -> ServerFacts:
         skew=skew,
         round_trip=round_trip,
         scripts=_script_refusal(client, keys),
+        cluster=info.get("redis_mode") == "cluster",
     )
+
+
+def _info(client: redis.Redis) -> dict[str, Any]:
+    """Return what INFO says; what HELLO says to a user who may not ask."""
+    with reading("info"):
+        try:
+            return dict(client.info())
+        except exceptions.NoPermissionError:
+            told: Any = client.execute_command("HELLO", 2)  # type: ignore[no-untyped-call]
+    words = [each.decode() if isinstance(each, bytes) else each for each in told]
+    hello = dict(zip(words[::2], words[1::2], strict=True))
+    return {
+        "server_name": hello.get("server"),
+        f"{hello.get('server')}_version": hello.get("version"),
+        "role": hello.get("role"),
+        "redis_mode": hello.get("mode"),
+    }
 
 
 def _script_refusal(client: redis.Redis, keys: Keys) -> str:

@@ -20,6 +20,7 @@ from tq_celery.errors import StoreError, StoreUnavailableError
 from tq_celery.states import Outcome
 from tq_celery.store.keys import GROUP, Keys
 from tq_celery.store.leader import parse_announcement
+from tq_celery.store.scripts import said
 from tq_celery.store.views import (
     DeadLetter,
     LeaderView,
@@ -51,7 +52,7 @@ def reading(operation: str) -> Iterator[None]:
     except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
         raise StoreUnavailableError(operation, str(error)) from error
     except exceptions.RedisError as error:
-        raise StoreError(operation, str(error)) from error
+        raise StoreError(operation, said(error)) from error
 
 
 class Inspector:

@@ -94,6 +94,9 @@ class _OneConnection(redis.Redis):
     def send(self, *args: Any) -> None:
         """Send one command."""
         try:
+            if not self.connected:
+                # By itself a connection would skip the question to the sentinels.
+                self.own.connect()
             self.own.send_command(*args)
         except BaseException:
             self.own.disconnect()

@@ -15,11 +15,11 @@ from importlib.resources import files
 from typing import Any
 
 import redis
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import AskError, NoScriptError, ResponseError
 
 from tq_celery.errors import FencedError, StoreError, StoreUnavailableError
 
-__all__ = ["SCRIPTS", "Script", "call", "translate"]
+__all__ = ["SCRIPTS", "Script", "call", "said", "translate"]
 
 _FOLDER = files("tq_celery.store") / "lua"
 _LINE = re.compile(r"user_script:(\d+)")
@@ -32,6 +32,7 @@ _WORDLESS = {
     redis.exceptions.OutOfMemoryError: "OOM",
     redis.exceptions.MasterDownError: "MASTERDOWN",
     redis.exceptions.TryAgainError: "TRYAGAIN",
+    redis.exceptions.ClusterDownError: "CLUSTERDOWN",
     redis.exceptions.AuthenticationError: "AUTH",
 }
 
@@ -78,9 +79,19 @@ SCRIPTS: dict[str, Script] = {
 }
 
 
+def said(error: Exception) -> str:
+    """Return what a server's error says, in a whole sentence where redis-py keeps a number."""
+    if isinstance(error, AskError):  # and MovedError: "3432 10.0.0.2:6379"
+        return (
+            "the server is a node of a Redis Cluster and the namespace is on another one; "
+            "a cluster of several nodes is not supported"
+        )
+    return str(error)
+
+
 def translate(script: Script, error: Exception, epoch: int = 0) -> Exception:
     """Return our error for a server's or connection's, with the operation and the source line."""
-    text = str(error)
+    text = said(error)
     refusal = _refusal(error)
     if refusal:
         shown = text if text.startswith(refusal) else f"{refusal} {text}"

@@ -10,7 +10,8 @@
                                               ``sentinel_username``, ``sentinel_password``
 ============================================  ====================================================
 
-User and password are percent-encoded.
+User and password may be percent-encoded, once. Written as they are, they may hold any sign but
+``?``, and no ``%`` that looks like an encoding.
 """
 
 from __future__ import annotations
@@ -62,10 +63,8 @@ def _parse(url: str) -> Target:
         raise ValueError(URL_FORMS)
     body, _, query = rest.partition("?")
     login, _, place = body.rpartition("@")
-    if any(sign in login for sign in "/#") or "#" in place or "@" in query:
-        raise ValueError(
-            "user and password percent-encoded (# is %23, / is %2F, ? is %3F, @ is %40)"
-        )
+    if "#" in place or "@" in query:
+        raise ValueError("user and password percent-encoded (? is %3F, @ is %40, # is %23)")
     sentinel = scheme == "sentinel"
     options = _query(query, _OPTIONS + (_SENTINEL_OPTIONS if sentinel else ()))
     db = options.pop("db", "") or options.pop("virtual_host", "").lstrip("/")
