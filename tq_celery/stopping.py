@@ -6,15 +6,17 @@ waits, remembers ids that come later, and asks no worker. Everything that revoke
 ``Control.broadcast`` (``revoke``, ``terminate``, ``revoke_by_stamped_headers``, the methods of
 results, ``celery control``, Flower), which is why that is the one method hooked for it.
 
-The broadcast comes first, undisturbed by a store that is away; the store is told in any case. When
-it does not answer, StoreUnavailableError says so after Celery has done its part. Workers that heard
-the broadcast write it to the store as well, as soon as they can.
+The store is told first: a broadcast that waits for replies gives what waits time to start. A store
+that has not answered within a second is told after the broadcast, so that Celery's part is never
+held up for long, and is done whatever happens to ours. If that fails too, StoreUnavailableError
+says so. Workers that heard the broadcast write it to the store as well, as soon as they can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from celery.utils.functional import maybe_list
 from celery.utils.imports import symbol_by_name
 
-from tq_celery.errors import StoreUnavailableError
+from tq_celery.errors import StoreUnavailableError, TQError
 from tq_celery.store.contract import MAX_BATCH, StoppingStore
 from tq_celery.store.stopping import RedisStopping
 
@@ -43,6 +45,8 @@ Reply = TypeVar("Reply")
 
 #: Seconds before the first repeat of a call that found the store away; doubles.
 FIRST_PAUSE = 0.05
+#: Longest wait for the store before a broadcast, seconds.
+FIRST_TRY = 1.0
 #: Celery's commands that revoke, and the argument that says what.
 REVOKING = {
     "revoke": "task_id",
@@ -73,18 +77,14 @@ class Stopping:
         and decides) or ``unknown`` (remembered for as long as Celery remembers a revocation).
         """
         asked = list(dict.fromkeys(ids))
-        found: dict[str, str] = {}
-        for start in range(0, len(asked), MAX_BATCH):
-            batch = asked[start : start + MAX_BATCH]
-            found |= self._repeat(partial(_revoke, batch))
-        return found
+        return self._repeat(partial(_revoke, asked), self._tq.settings.publish_timeout)
 
     def revoke_stamped(self, stamps: Mapping[str, Sequence[str]]) -> int:
         """Revoke tasks that carry one of the values under one of the headers.
 
         Returns how many were removed; those that come later end when a worker gets them.
         """
-        return self._repeat(partial(_revoke_stamped, stamps))
+        return self._repeat(partial(_revoke_stamped, stamps), self._tq.settings.publish_timeout)
 
     def purge(self, queues: Sequence[str] | None = None, *, tenant: bytes | None = None) -> int:
         """Remove what waits in ``queues`` (all without), and return how many tasks that was.
@@ -97,10 +97,10 @@ class Stopping:
         with closing(store.client):
             return store.purge(queues, tenant=tenant)
 
-    def _repeat(self, step: Callable[[StoppingStore], Reply]) -> Reply:
-        """Do ``step`` on a connection of its own, again after a failure while there is time."""
-        settings = self._tq.settings
-        give_up, pause = monotonic() + settings.publish_timeout, FIRST_PAUSE
+    def _repeat(self, step: Callable[[StoppingStore], Reply], total: float) -> Reply:
+        """Do ``step`` on a connection of its own, and again after failures for ``total`` s."""
+        settings = replace(self._tq.settings, publish_timeout=total)
+        give_up, pause = monotonic() + total, FIRST_PAUSE
         while True:
             try:
                 store = RedisStopping.open_stopping(settings)
@@ -112,16 +112,29 @@ class Stopping:
             sleep(pause)
             pause *= 2
 
-    def hear(self, command: str, arguments: Mapping[str, Any]) -> None:
-        """Do for scheduled tasks what the broadcast of ``command`` asks of workers."""
+    def before(self, command: str, arguments: Mapping[str, Any]) -> Callable[[], None]:
+        """Do for scheduled tasks what the broadcast of ``command`` asks of workers.
+
+        Never raises. Returns what is left to do after the broadcast: nothing, unless the store did
+        not answer within :data:`FIRST_TRY` or refused; then it is tried again, and may raise.
+        """
         subject = arguments.get(REVOKING[command])
         if not subject or not self.needed:
-            return
+            return _nothing
+        step: Callable[[StoppingStore], object]
+        if command == "revoke_by_stamped_headers":
+            step = partial(_revoke_stamped, stamps_of(subject))
+        else:
+            step = partial(_revoke, task_ids_of(subject))
         try:
-            if command == "revoke_by_stamped_headers":
-                self.revoke_stamped(stamps_of(subject))
-            else:
-                self.revoke(task_ids_of(subject))
+            self._repeat(step, min(FIRST_TRY, self._tq.settings.publish_timeout))
+        except TQError:
+            return partial(self._after, command, step)
+        return _nothing
+
+    def _after(self, command: str, step: Callable[[StoppingStore], object]) -> None:
+        try:
+            self._repeat(step, self._tq.settings.publish_timeout)
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
                 command,
@@ -138,17 +151,18 @@ class ScheduledControl:
     def broadcast(self, command: str, arguments: Any = None, *args: Any, **options: Any) -> Any:
         """Broadcast a command; one that revokes is carried out on scheduled tasks as well.
 
+        When the broker is away its error comes through, and what waits is revoked all the same.
         Raises StoreUnavailableError, after the broadcast, when the scheduler's server is away.
         """
         told: Any = super()
         stopping = _stopping(self.app) if command in REVOKING else None
         if stopping is None:
             return told.broadcast(command, arguments, *args, **options)
+        left_to_do = stopping.before(command, {**(arguments or {}), **options})
         try:
             return told.broadcast(command, arguments, *args, **options)
         finally:
-            # also when the broker is away: its error comes through, and what waits is revoked
-            stopping.hear(command, {**(arguments or {}), **options})
+            left_to_do()
 
     def purge(self, connection: Any = None) -> int:
         """Discard all waiting tasks of the queues that workers of this application consume.
@@ -218,8 +232,15 @@ def remembered() -> int:
     return int(REVOKE_EXPIRES * 1000)
 
 
+def _nothing() -> None:
+    return None
+
+
 def _revoke(ids: Sequence[str], store: StoppingStore) -> dict[str, str]:
-    return store.revoke(ids, expires=remembered())
+    found: dict[str, str] = {}
+    for start in range(0, len(ids), MAX_BATCH):
+        found |= store.revoke(ids[start : start + MAX_BATCH], expires=remembered())
+    return found
 
 
 def _revoke_stamped(stamps: Mapping[str, Sequence[str]], store: StoppingStore) -> int:

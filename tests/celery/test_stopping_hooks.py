@@ -15,7 +15,7 @@ from celery.worker.state import REVOKE_EXPIRES
 
 import tq_celery.app
 from tq_celery import TQ
-from tq_celery.errors import StoreUnavailableError
+from tq_celery.errors import SettingsError, StoreUnavailableError
 from tq_celery.stopping import remembered, stamps_of, task_ids_of
 from tq_celery.store.contract import MAX_BATCH
 from tq_celery.worker.panel import hook_panel
@@ -28,8 +28,16 @@ NOWHERE = "redis://127.0.0.1:1/0"
 class Special(Control):
     """A control class of the application's own."""
 
+    def __init__(self, app: Any = None) -> None:
+        super().__init__(app)
+        self.heard: list[str] = []
+
     def ping(self, *args: Any, **options: Any) -> Any:
         return "special"
+
+    def broadcast(self, command: str, *args: Any, **options: Any) -> Any:
+        self.heard.append(command)
+        return super().broadcast(command, *args, **options)
 
 
 @pytest.fixture
@@ -94,6 +102,18 @@ def test_eager_tasks_need_no_server_to_be_stopped(make_app):
         with pytest.raises(StoreUnavailableError, match="did not answer"):
             stop()
     assert app.control.enable_events() is None, "other commands ask no store"
+
+
+def test_a_store_that_refuses_comes_after_celerys_part(make_app):
+    """A wrong URL is said, once the workers have been told."""
+    app = make_app(control=Special)
+    TQ(app)
+    app.conf.tq_url = "gopher://nowhere"
+    told = app.control.revoke, app.control.purge
+    for stop in (lambda: told[0]("some-id"), told[1]):
+        with pytest.raises(SettingsError, match="gopher"):
+            stop()
+    assert app.control.heard == ["revoke"]
 
 
 def test_what_celerys_arguments_stand_for():
