@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import redis
-from celery import Celery, chain, chord, group
+from celery import Celery, chain, chord, group, signals
 
 from tq_celery import TQ
 
@@ -37,10 +37,14 @@ def without_ids(text: object) -> str:
 
 def count(name: str, *args: object) -> None:
     """Count one call of a task with these arguments."""
+    _calls().hincrby("calls", f"{name}{without_ids(args)}", 1)
+
+
+def _calls() -> redis.Redis:
     global _client
     if _client is None:
         _client = redis.Redis.from_url(os.environ[CALLS], protocol=2)
-    _client.hincrby("calls", f"{name}{without_ids(args)}", 1)
+    return _client
 
 
 def flat(value: Any, plus: int = 0) -> int:
@@ -72,11 +76,11 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
     "ordered": lambda values: sorted(values),
-    "product": lambda values: functools.reduce(lambda x, y: x * y, values, 1),
     "flat": flat,
+    "product": lambda values: functools.reduce(lambda x, y: x * y, values, 1),
     "flat_too": flat,
-    "flat_plain": flat,
     "upper": lambda text: text.upper(),
+    "flat_plain": flat,
     "lower": lambda text: text.lower(),
     "joined": lambda texts: "-".join(map(str, texts)),
     "words": lambda text: text.split(),
@@ -185,13 +189,15 @@ def _declare_senders(app: Celery, task: Callable[..., Any], suffix: str) -> None
     sig = app.signature
 
     def many(kind: str, value: int) -> Any:
-        parts = [sig("add", (value, 1), immutable=True), sig("mul", (value, 2), immutable=True)]
+        second = "sub" if kind.startswith("scheduled ") else "mul"
+        kind = kind.removeprefix("scheduled ")
+        parts = [sig("add", (value, 1), immutable=True), sig(second, (value, 2), immutable=True)]
         if kind == "task":
             return sig("add", (value, 10))
         if kind == "plain task":
             return sig("mul", (value, 10))
         if kind == "chain":
-            return chain(sig("add", (value, 1)), sig("mul", (2,)), sig("double"), app=app)
+            return chain(sig("add", (value, 1)), sig(second, (2,)), sig("double"), app=app)
         if kind == "group":
             return group(parts, app=app)
         if kind == "chord":
@@ -237,5 +243,25 @@ def _declare_senders(app: Celery, task: Callable[..., Any], suffix: str) -> None
         return value
 
 
+def die_where_armed() -> None:
+    """Let this worker be killed at a point that a test has armed, once.
+
+    A point is a field of the Redis hash ``armed``: a signal's name and a task's, such as
+    ``task_success:add``.
+    """
+
+    def connect(signal: Any, point: str) -> None:
+        def die(sender: Any = None, **_: Any) -> None:
+            name = sender if isinstance(sender, str) else sender.name
+            if _calls().hdel("armed", f"{point}:{name}"):
+                os.kill(os.getpid(), 9)
+
+        signal.connect(die, weak=False)
+
+    for point in ("task_success", "task_postrun", "before_task_publish", "after_task_publish"):
+        connect(getattr(signals, point), point)
+
+
 if os.environ.get(BROKER):
+    die_where_armed()
     app = build(os.environ, scheduled=os.environ.get(SCHEDULED) == "yes")

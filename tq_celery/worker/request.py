@@ -36,6 +36,7 @@ from kombu.exceptions import OperationalError
 from tq_celery.errors import QueueFullError, StoreError
 from tq_celery.states import Outcome
 from tq_celery.task import TQTask, UnsentRetry
+from tq_celery.worker.chords import part_is_settled
 from tq_celery.worker.deliveries import DeliveryTable, Held
 
 __all__ = ["ScheduledRequest", "request_class", "stopping"]
@@ -281,6 +282,9 @@ class ScheduledRequest:
     def _success_was_stored(self) -> Any:
         stored = super()._success_was_stored()  # type: ignore[misc]
         if stored:
+            request: Any = self
+            if not part_is_settled(request.task.backend, request._context, stored.get("result")):
+                return False  # it runs again, for the sake of its chord
             self.tq_outcome = Outcome.COMPLETED
         return stored
 

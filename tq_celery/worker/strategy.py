@@ -20,6 +20,7 @@ from celery.worker.consumer.consumer import UNKNOWN_TASK_ERROR, dump_body
 from kombu.exceptions import DecodeError
 from kombu.serialization import prepare_accept_content
 
+from tq_celery.worker.chords import claim_left
 from tq_celery.worker.declared import scheduled_view
 from tq_celery.worker.deliveries import DeliveryTable, Held
 from tq_celery.worker.message import BadMessage, StreamMessage, open_delivery
@@ -151,6 +152,8 @@ class Strategies:
                 if not table.claim(held) or request.revoked():
                     return
                 table.unclaim(held)
+            if held.delivery.attempts and _waits_for_claim(table, held, task.backend, request):
+                return
             if received.receivers:
                 received.send(sender=consumer, request=request)
             if sends_events:
@@ -179,6 +182,14 @@ class Strategies:
         due = min(due, now + LONGEST_HOLD / 1000)
         self._next_token[name] = due + 1 / bucket.fill_rate
         return max(1, int((due - now) * 1000))
+
+
+def _waits_for_claim(table: DeliveryTable, held: Held, backend: Any, request: Any) -> bool:
+    """Give back what runs again while its chord's body is somebody else's to send."""
+    left = claim_left(backend, request)
+    if left and table.claim(held):
+        table.give_back(held, delay=left)
+    return left > 0
 
 
 def _check_time_limits(limits: Any) -> None:
