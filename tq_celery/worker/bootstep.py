@@ -27,6 +27,7 @@ from tq_celery.worker.credit import Slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
 from tq_celery.worker.green import start_native
 from tq_celery.worker.handover import Handover, handover_for
+from tq_celery.worker.inspecting import Inspecting
 from tq_celery.worker.lingering import Lingering
 from tq_celery.worker.obituaries import write_obituary
 from tq_celery.worker.reader import Offer, Reader
@@ -61,6 +62,7 @@ class TQStep(bootsteps.StartStopStep):
         self._spent: list[StandIn] = []
         self._closed = False
         self._lingering: Lingering | None = None
+        self._inspecting: Inspecting | None = None
 
     # -- Celery's calls ------------------------------------------------------------------------
 
@@ -70,6 +72,10 @@ class TQStep(bootsteps.StartStopStep):
         self._in_process = kind != "prefork"
         if self.reader is None:
             self._begin(c, kind)
+        assert self.reader is not None
+        if self._inspecting is None:
+            self._inspecting = Inspecting(c.app, self.reader)
+        self._inspecting.hook(c)
         self._strategies = Strategies(c, self._table, in_process=self._in_process)
         assert self._handover is not None
         if not self._in_process:
@@ -112,20 +118,12 @@ class TQStep(bootsteps.StartStopStep):
                 if stand_in is not None:
                     stand_in.stop()
             self.reader = None
+        if self._inspecting is not None:
+            self._inspecting.close()
 
     def info(self, c: Any) -> dict[str, Any]:
         """What ``inspect stats`` shows of the worker's scheduled side."""
-        reader = self.reader
-        if reader is None:
-            return {}
-        return {
-            "tq": {
-                "worker": reader.name,
-                "waiting": len(self._table.waiting),
-                "running": len(self._table.running),
-                "since_store_answered": round(monotonic() - reader.heard, 3),
-            }
-        }
+        return {} if self._inspecting is None else {"tq": self._inspecting.stats()}
 
     # -- ours ----------------------------------------------------------------------------------
 

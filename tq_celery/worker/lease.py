@@ -26,7 +26,8 @@ class Lease:
         self.until = 0.0
         self._due = 0.0
         self._offset = 0.0
-        self._announced: WorkerAnnouncement | None = None
+        #: What the store was told last.
+        self.announced: WorkerAnnouncement | None = None
 
     def due(self, now: float) -> float:
         """Seconds until the next renewal."""
@@ -45,7 +46,7 @@ class Lease:
         held = started <= self.until and reply.status == "renewed"
         self.until = started + self.seconds
         self._due = started + self.seconds / RENEWALS
-        self._announced = announcement
+        self.announced = announcement
         return held
 
     def extended(self, started: float) -> None:
@@ -54,7 +55,7 @@ class Lease:
 
     def changed(self, announcement: WorkerAnnouncement) -> bool:
         """Whether the store knows another announcement."""
-        return announcement != self._announced
+        return announcement != self.announced
 
     def store_time(self, seconds: float) -> float:
         """Convert monotonic seconds to ms on the store's clock; 0 stays 0."""

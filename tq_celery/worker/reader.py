@@ -102,8 +102,8 @@ class Reader:
         self.lease = Lease(self.settings.lease)
         self.obituaries: deque[Obituary] = deque()
         self.written: deque[Obituary] = deque()
-        #: Monotonic seconds of the last answer of the store.
-        self.heard = monotonic()
+        #: Monotonic seconds of the last answer of the store, and whether it still answers.
+        self.heard, self.answered = monotonic(), False
         self._rate = FinishRate()
         self._ahead = 0
         self._unsent: list[Departure] = []
@@ -126,7 +126,7 @@ class Reader:
         while not self._stopping:
             try:
                 self.turn()
-                self._pause = 0.0
+                self._pause, self.answered = 0.0, True
             except StoreError as error:
                 self._failed(error)
             except Exception:
@@ -177,7 +177,7 @@ class Reader:
         self._wait(now)
 
     def _failed(self, error: StoreError | None) -> None:
-        now = monotonic()
+        now, self.answered = monotonic(), False
         if error is not None and now - self._complained > COMPLAIN_EVERY:
             self._complained = now
             logger.warning("The store does not answer, trying again: %s", error)
