@@ -27,10 +27,11 @@ from typing import Any
 from celery.utils.imports import symbol_by_name
 
 from tq_celery.bulk import submit_many
+from tq_celery.detour import Counts
 from tq_celery.effective import Effective
 from tq_celery.effective import tenant as ambient
 from tq_celery.errors import TQError
-from tq_celery.options import OPTION_NAMES, Rules, TaskOptions, const
+from tq_celery.options import OPTION_NAMES, WAY_NAMES, Rules, TaskOptions, const
 from tq_celery.publish import Publisher
 from tq_celery.settings import Settings
 from tq_celery.stopping import Stopping, hook_control
@@ -69,6 +70,8 @@ class TQ:
         #: What was given here in code; it wins over every other source.
         self.explicit = settings
         self._declared: set[str] = set()
+        #: What this process sent to the broker instead of the scheduler.
+        self.counts = Counts()
         self.publisher = Publisher(self, app.send_task)
         app.tq = self
         app.send_task = self.publisher.send_task
@@ -86,15 +89,18 @@ class TQ:
         cost: Any = None,
         priority: Any = None,
         deadline: Any = None,
+        fraction: float | None = None,
+        on_unavailable: str | None = None,
         base: type[Any] | None = None,
         **options: Any,
     ) -> Any:
         """Declare a scheduled task; takes the options of ``app.task``, with or without brackets.
 
-        See :mod:`tq_celery.options` for ``tenant``, ``cost``, ``priority`` and ``deadline``. Raises
-        OptionError for a literal out of range and for a string that names no parameter.
+        See :mod:`tq_celery.options` for ``tenant``, ``cost``, ``priority`` and ``deadline``;
+        ``fraction`` and ``on_unavailable`` replace the settings of these names for this task.
+        Raises OptionError for a literal out of range and a string that names no parameter.
         """
-        declared = TaskOptions(tenant, cost, priority, deadline)
+        declared = TaskOptions(tenant, cost, priority, deadline, fraction, on_unavailable)
         joined = scheduled_class(base or _own_class(self.app))
         options = take_backoff(options, joined)
 
@@ -188,7 +194,7 @@ class Routes:
         self._routes = [
             (
                 pattern,
-                TaskOptions(**{name: _literal(options.get(name)) for name in OPTION_NAMES}),
+                TaskOptions(**{n: _literal(options.get(n)) for n in (*OPTION_NAMES, *WAY_NAMES)}),
             )
             for pattern, options in patterns.items()
         ]

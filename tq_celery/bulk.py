@@ -17,9 +17,10 @@ from celery import signals
 from celery.canvas import Signature
 from kombu.exceptions import OperationalError
 
+from tq_celery import detour, envelope
 from tq_celery.effective import current_request
 from tq_celery.errors import BulkError, DuplicateTaskError, StoreError, StoreUnavailableError
-from tq_celery.store.contract import MAX_BATCH, Submission
+from tq_celery.store.contract import MAX_BATCH, Receipt, Submission
 from tq_celery.store.producer import Results
 from tq_celery.submit import collect
 from tq_celery.templates import Templates
@@ -63,7 +64,9 @@ def submit_many(tq: TQ, calls: Iterable[Any]) -> list[str]:
             break
         under_way = None
         if batch.submissions:
-            batch.results = tq.producers.start_many(batch.submissions, tq.limits)
+            batch.results = tq.producers.start_many(
+                batch.submissions, tq.limits, hurried=tq.settings.on_unavailable == "broker"
+            )
             under_way = batch
         if bulk.ended:
             if under_way is not None:
@@ -78,6 +81,8 @@ class _Bulk:
     """One bulk submission: what was built so far, and what became of it."""
 
     def __init__(self, tq: TQ, calls: Iterator[Any]) -> None:
+        self._tq = tq
+        self._tasks: Any = tq.app.tasks
         self._calls = calls
         self._templates = Templates(tq)
         self._slow = bool(
@@ -157,13 +162,36 @@ class _Bulk:
             # Unless nothing was sent, the outcome is unknown, and the same ids may be sent again.
             failed = OperationalError(str(error))
             failed.__cause__ = error
-            self._note(batch, [failed] * len(batch.indexes), keep_ids=not error.undone)
-            return False
+            if not error.undone:
+                self._note(batch, [failed] * len(batch.indexes), keep_ids=True)
+                return False
+            return self._detour(batch, error, failed)
         except StoreError as error:
             self._note(batch, [error] * len(batch.indexes), keep_ids=True)
             return False
         self._note(batch, replies, keep_ids=True)
         return True
+
+    def _detour(self, batch: _Batch, error: StoreUnavailableError, failed: Exception) -> bool:
+        """Send to the broker what may go there; False when nothing may."""
+        tq, went = self._tq, False
+        replies: Results = []
+        for each in batch.submissions:
+            name = envelope.decode(each.payload).headers["task"]
+            rules = tq.routes.rules_of(name, self._tasks.get(name))
+            if tq.publisher.on_unavailable(rules) != "broker":
+                replies.append(failed)
+                continue
+            try:
+                detour.publish(tq.app, each, ranked=each.priority != tq.default.priority)
+            except Exception as refused:  # noqa: BLE001 - of any broker's client
+                replies.append(refused)
+            else:
+                tq.counts.add_unavailable(error)
+                replies.append(Receipt("broker", 0))
+                went = True
+        self._note(batch, replies, keep_ids=False)
+        return went
 
     def _note(self, batch: _Batch, replies: Results, keep_ids: bool) -> None:
         for index, reply in zip(batch.indexes, replies, strict=True):

@@ -16,6 +16,9 @@ On a *declaration* a string names a parameter of the task, whose value is then r
 :class:`const` makes a literal; a callable gets ``(args, kwargs, options)`` and returns the value;
 numbers, timedeltas and datetimes are literals.
 
+Two more are literals of a declaration or route, and no options of a call: ``fraction`` (0 to 1) and
+``on_unavailable`` (``raise`` or ``broker``), which :mod:`tq_celery.detour` explains.
+
 Each option is taken from the first source that has it: the call; the declaration on the task; its
 route in ``tq_routes``, and for the priority Celery's ``task_routes``; the workflow it was put into;
 the ambient tenant; the task it is sent from (not its cost); the default.
@@ -28,7 +31,7 @@ import inspect
 import math
 import operator
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from numbers import Real
 from typing import Any, NamedTuple
@@ -38,7 +41,9 @@ from tq_celery.errors import OptionError
 
 __all__ = [
     "MAX_PRIORITY",
+    "ON_UNAVAILABLE",
     "OPTION_NAMES",
+    "WAY_NAMES",
     "Deadline",
     "Rules",
     "TaskOptions",
@@ -49,6 +54,10 @@ __all__ = [
 
 #: The options, in the order in which messages list them.
 OPTION_NAMES = ("tenant", "cost", "priority", "deadline")
+#: What a declaration or route also has: which way the task's calls take.
+WAY_NAMES = ("fraction", "on_unavailable")
+#: What a call may do when the scheduler's server certainly did not get it.
+ON_UNAVAILABLE = ("raise", "broker")
 #: Bytes in the longest tenant name.
 MAX_TENANT = 256
 MIN_COST, MAX_COST = 1e-6, 1e9
@@ -138,11 +147,27 @@ def check_deadline(value: object) -> Deadline:
     return Deadline(None, math.ceil(seconds * 1000))
 
 
+def check_fraction(value: object) -> float:
+    """Return the share of calls that goes through the scheduler."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise OptionError("fraction", value, "a number from 0 to 1")
+    return float(value)
+
+
+def check_on_unavailable(value: object) -> str:
+    """Return the word."""
+    if value not in ON_UNAVAILABLE:
+        raise OptionError("on_unavailable", value, "one of " + ", ".join(ON_UNAVAILABLE))
+    return str(value)
+
+
 _CHECKS: dict[str, Callable[[object], Any]] = {
     "tenant": check_tenant,
     "cost": check_cost,
     "priority": check_priority,
     "deadline": check_deadline,
+    "fraction": check_fraction,
+    "on_unavailable": check_on_unavailable,
 }
 
 
@@ -157,10 +182,15 @@ Rule = Callable[[Sequence[Any], Mapping[str, Any], Mapping[str, Any]], Any]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A declaration ready for calls: ``fixed`` checked values, and ``rules`` to ask each time."""
+    """A declaration ready for calls: ``fixed`` checked values, and ``rules`` to ask each time.
+
+    ``fraction`` and ``on_unavailable`` are None where the settings decide.
+    """
 
     fixed: Mapping[str, Any]
     rules: Mapping[str, Rule]
+    fraction: float | None = None
+    on_unavailable: str | None = None
 
     def values(
         self,
@@ -186,7 +216,7 @@ class Rules:
 
     def literals(self) -> Rules:
         """Return these rules without those that read a call's arguments."""
-        return Rules(self.fixed, {})
+        return replace(self, rules={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +227,12 @@ class TaskOptions:
     cost: float | str | const | Callable[..., Any] | None = None
     priority: int | str | const | Callable[..., Any] | None = None
     deadline: float | timedelta | datetime | str | const | Callable[..., Any] | None = None
+    fraction: float | None = None
+    on_unavailable: str | None = None
 
     def __post_init__(self) -> None:
+        for name in WAY_NAMES:
+            check(name, getattr(self, name))
         for name in OPTION_NAMES:
             declared = getattr(self, name)
             if isinstance(declared, const):
@@ -216,7 +250,8 @@ class TaskOptions:
         """Return these options, completed from those of a base class."""
         if base is None:
             return self
-        return TaskOptions(*(_first(getattr(self, n), getattr(base, n)) for n in OPTION_NAMES))
+        names = (*OPTION_NAMES, *WAY_NAMES)
+        return TaskOptions(*(_first(getattr(self, n), getattr(base, n)) for n in names))
 
     def rules(self, function: Callable[..., Any] | None, skip: int = 0) -> Rules:
         """Compile for calls of ``function``, leaving out its first ``skip`` parameters (self).
@@ -237,7 +272,7 @@ class TaskOptions:
                 value = check(name, literal)
                 if value is not None:
                     fixed[name] = value
-        return Rules(fixed, rules)
+        return Rules(fixed, rules, self.fraction, self.on_unavailable)
 
 
 def _first(value: Any, other: Any) -> Any:

@@ -17,12 +17,15 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from celery.signals import before_task_publish
+from celery.utils import uuid
 from celery.utils.nodenames import anon_nodename
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 
+from tq_celery.detour import broker_priority, is_scheduled
 from tq_celery.effective import (
     FOUND,
     Effective,
@@ -83,7 +86,8 @@ class Publisher:
 
         For scheduled tasks raises OptionError for an option out of range, SubmitError when the
         namespace refuses the task, and kombu's OperationalError when the server did not answer
-        within ``tq_publish_timeout``.
+        within ``tq_publish_timeout`` or refuses everything. See :mod:`tq_celery.detour` for what
+        goes to the broker instead.
         """
         if rest:
             names = list(inspect.signature(self._original).parameters)[8:]
@@ -97,6 +101,8 @@ class Publisher:
             )
         repeats = parent is not None and outcome is Outcome.RETRIED
         headers = options.get("headers")
+        if parent is None:
+            _forget_broker_priority(request, task_id, options)
         found, call = options.pop(FOUND, None), take_call(options)
         if found is not None:
             found = found._replace(**call)
@@ -110,8 +116,21 @@ class Publisher:
                 request=request,
                 repeats=repeats,
             )
+        ranked = self._ranked(found, call, rules)
+        share = self.fraction(rules)
+        if parent is None and share < 1.0:
+            task_id = task_id or uuid()
+            if not is_scheduled(task_id, share):
+                self._send_to_broker(found, ranked, name, args, kwargs, options)
+                self.tq.counts.add_fraction()
+                return self._original(
+                    name, args, kwargs, countdown, eta, task_id, producer, connection, **options
+                )
         self._check_protocol()
         submit = SubmitProducer(self, found, producer)
+        # A retry or replacement also ends its parent, which only the store can do.
+        submit.detours = parent is None and self.on_unavailable(rules) == "broker"
+        submit.ranked = ranked
         submit.parent, submit.outcome = parent, outcome
         submit.delay, submit.due = self.when(countdown, eta)
         submit.generation = _generation(request) if parent is not None else 0
@@ -155,6 +174,44 @@ class Publisher:
             self._origin = (pid, anon_nodename())
         options.setdefault("origin", self._origin[1])
 
+    # --- the broker's way ------------------------------------------------------------------------
+
+    def fraction(self, rules: Rules | None) -> float:
+        """Return the share of a task's calls that goes through the scheduler."""
+        own = rules.fraction if rules is not None else None
+        return self.tq.settings.fraction if own is None else own
+
+    def on_unavailable(self, rules: Rules | None) -> str:
+        """Return what a call of a task does when the scheduler's server did not get it."""
+        own = rules.on_unavailable if rules is not None else None
+        return own or self.tq.settings.on_unavailable
+
+    def _ranked(self, found: Effective, call: Mapping[str, Any], rules: Rules | None) -> bool:
+        """Tell whether somebody gave the send a priority; else the broker's own default counts."""
+        if "priority" in call or found.priority != self.tq.default.priority:
+            return True
+        return rules is not None and ("priority" in rules.fixed or "priority" in rules.rules)
+
+    def _send_to_broker(
+        self,
+        found: Effective,
+        ranked: bool,
+        name: str,
+        args: Any,
+        kwargs: Any,
+        options: dict[str, Any],
+    ) -> None:
+        """Turn the options of a send of ours into those of an ordinary one."""
+        header = found.header(int(time.time() * 1000) + self.tq.producers.clock_offset)
+        options["headers"] = _with_header(options.get("headers"), header)
+        spread(options, header if found.shares_cost else _without_cost(header))
+        if ranked and "priority" not in (options.get("stamped_headers") or ()):
+            router = options.get("router") or self.app.amqp.router
+            asked = {**options}
+            task = asked.pop("task_type", None)
+            routed = router.route(asked, asked.pop("route_name", None) or name, args, kwargs, task)
+            options["priority"] = broker_priority(self.app, routed.get("queue"), found.priority)
+
     # --- what is scheduled -----------------------------------------------------------------------
 
     def _rules(self, name: str, options: Mapping[str, Any]) -> Rules | None:
@@ -189,7 +246,7 @@ class Publisher:
         priority = route.get("priority") if isinstance(route, Mapping) else None
         if type(priority) is not int or not 0 <= priority <= MAX_PRIORITY:
             return rules
-        return Rules({**rules.fixed, "priority": priority}, rules.rules)
+        return replace(rules, fixed={**rules.fixed, "priority": priority})
 
     def _parent(
         self, request: Any, task_id: str | None, options: Mapping[str, Any]
@@ -305,6 +362,17 @@ def _with_header(headers: Mapping[str, Any] | None, header: dict[str, Any]) -> d
     merged.pop(TOKEN_HEADER, None)
     merged.pop(KEY_HEADER, None)
     return merged
+
+
+def _forget_broker_priority(request: Any, task_id: str | None, options: dict[str, Any]) -> None:
+    """Take away the priority that a retry copied from its broker message: that is no one of ours.
+
+    The task's own priority is in its header.
+    """
+    if request is None or request.id != task_id or "priority" not in options:
+        return
+    if options["priority"] == (request.delivery_info or {}).get("priority"):
+        del options["priority"]
 
 
 def _without_cost(header: Mapping[str, Any]) -> dict[str, Any]:

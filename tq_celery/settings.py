@@ -49,7 +49,7 @@ URL_FORMS: Final = (
 _SCHEMES = ("redis", "rediss", "redis+socket", "unix", "sentinel")
 
 #: Options a route may set for the tasks whose names match its pattern.
-ROUTE_OPTIONS: Final = ("tenant", "cost", "priority", "deadline")
+ROUTE_OPTIONS: Final = ("tenant", "cost", "priority", "deadline", "fraction", "on_unavailable")
 
 #: ``TQ_<word>_*`` in the environment belongs to commands, tests and benches, not to settings.
 _FOREIGN_WORDS = (
@@ -108,6 +108,21 @@ def _seconds(low: float, high: float) -> Check:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise SettingsError(name, value, allowed)
         if not (math.isfinite(value) and low <= value <= high):
+            raise SettingsError(name, value, allowed)
+        return float(value)
+
+    return check
+
+
+def _number(low: float, high: float) -> Check:
+    allowed = f"a number from {low:g} to {high:g}"
+
+    def check(name: str, value: object) -> object:
+        if isinstance(value, str) and re.fullmatch(r"\s*[0-9]*\.?[0-9]+\s*", value):
+            value = float(value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise SettingsError(name, value, allowed)
+        if not low <= value <= high:
             raise SettingsError(name, value, allowed)
         return float(value)
 
@@ -226,6 +241,10 @@ class Settings:
     max_payload: int = _setting(1_048_576, _whole(1, 512 * 1_048_576))
     #: Seconds a call such as ``delay()`` may take before it gives up.
     publish_timeout: float = _setting(5.0, _seconds(0.05, 3_600))
+    #: What a call does when the scheduler's server certainly did not get its task.
+    on_unavailable: str = _setting("raise", _word(("raise", "broker")))
+    #: Share of calls, by task id, that goes through the scheduler; the others go to the broker.
+    fraction: float = _setting(1.0, _number(0, 1))
     #: Tenant of tasks that name none.
     default_tenant: str = _setting("default", _text(r".+", 256, "1 to 256 bytes of text"))
     #: Tasks moved by one script call.

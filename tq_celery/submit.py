@@ -12,7 +12,7 @@ from kombu import serialization
 from kombu.compression import compress
 from kombu.exceptions import OperationalError
 
-from tq_celery import envelope
+from tq_celery import detour, envelope
 from tq_celery.effective import Effective
 from tq_celery.errors import DuplicateTaskError, StoreUnavailableError
 from tq_celery.states import Outcome
@@ -49,8 +49,8 @@ class SubmitProducer:
     """Stands in for a kombu producer during one send: submits what Celery publishes."""
 
     __slots__ = (
-        "_publisher", "_real", "_release", "delay", "due", "embedded", "first_stands", "found",
-        "generation", "once", "outcome", "parent",
+        "_publisher", "_real", "_release", "delay", "detours", "due", "embedded", "first_stands",
+        "found", "generation", "once", "outcome", "parent", "ranked",
     )  # fmt: skip
 
     #: Celery asks a producer for its defaults.
@@ -68,6 +68,10 @@ class SubmitProducer:
         self.generation = 0
         self.once = False
         self.first_stands = False
+        #: Whether a task that the server certainly did not get goes to the broker.
+        self.detours = False
+        #: Whether somebody gave the task a priority.
+        self.ranked = False
         self.embedded: dict[str, Any] | None = None
 
     def __enter__(self) -> SubmitProducer:
@@ -169,9 +173,12 @@ class SubmitProducer:
             return
         tq = self._publisher.tq
         try:
-            tq.producers.submit(submission, tq.limits, once=self.once)
+            tq.producers.submit(submission, tq.limits, once=self.once, hurried=self.detours)
         except StoreUnavailableError as error:
-            raise OperationalError(str(error)) from error
+            if not (self.detours and error.undone):
+                raise OperationalError(str(error)) from error
+            detour.publish(tq.app, submission, ranked=self.ranked)
+            tq.counts.add_unavailable(error)
         except DuplicateTaskError:
             if not self.first_stands:
                 raise

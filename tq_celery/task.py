@@ -21,7 +21,7 @@ from tq_celery.backoff import (
 )
 from tq_celery.commit import OnCommit, options_of
 from tq_celery.inheritance import HEADER, KEY_HEADER
-from tq_celery.options import OPTION_NAMES, Rules, TaskOptions
+from tq_celery.options import OPTION_NAMES, WAY_NAMES, Rules, TaskOptions
 from tq_celery.replacement import give_ids
 
 __all__ = ["TQTask", "UnsentRetry", "accept_shared", "scheduled_class", "take_backoff"]
@@ -71,7 +71,7 @@ class TQTask(OnCommit, Task):
         super().__init_subclass__(**kwargs)
         base: TaskOptions = super(cls, cls).tq_options
         own: dict[str, Any] = {}
-        for name in OPTION_NAMES:
+        for name in (*OPTION_NAMES, *WAY_NAMES):
             value = vars(cls).get(name, _MISSING)
             if value is not _MISSING:
                 own[name] = value.__func__ if isinstance(value, staticmethod) else value

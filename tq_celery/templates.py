@@ -171,6 +171,7 @@ class Templates:
         rules = tq.routes.rules_of(task.name, task)
         if (
             rules is None
+            or tq.publisher.fraction(rules) < 1.0  # Celery's way has the id first
             or kind.shadow_name is not Task.shadow_name
             or getattr(task, "_dump_pydantic_arguments", None) is not None
             or any(type(route) is not MapRoute for route in self._app.amqp.router.routes)

@@ -33,6 +33,8 @@ READ_BY = {
     "max_pending_tenant": "senders",
     "max_payload": "senders",
     "publish_timeout": "senders",
+    "on_unavailable": "senders",
+    "fraction": "senders",
     "default_tenant": "senders",
     "batch": "schedulers",
     "results_maxlen": "workers, schedulers",

@@ -89,7 +89,12 @@ class Lab:
                 found.append({**message.headers, "body": json.loads(message.body)})
         return found
 
-    def run(self, submission: Submission | dict[str, Any], token: Token | None = TOKEN) -> Any:
+    def run(
+        self,
+        submission: Submission | dict[str, Any],
+        token: Token | None = TOKEN,
+        priority: int | None = None,
+    ) -> Any:
         """Run a submission, or a stock message, the way a worker's pool does."""
         if isinstance(submission, Submission):
             message = decode(submission.payload)
@@ -100,7 +105,7 @@ class Lab:
             priority = message.properties["priority"]
         else:
             headers = dict(submission)
-            body, priority = headers.pop("body"), None
+            body = headers.pop("body")
         args, kwargs, embed = body
         request = {
             **headers,

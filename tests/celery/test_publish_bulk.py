@@ -235,9 +235,9 @@ def test_what_is_built_is_bounded_in_bytes_too(
     task, batches = declare(lab), []
     start_many = lab.tq.producers.start_many
 
-    def start(batch: Any, limits: Any) -> Any:
+    def start(batch: Any, limits: Any, **options: Any) -> Any:
         batches.append(len(batch))
-        return start_many(batch, limits)
+        return start_many(batch, limits, **options)
 
     monkeypatch.setattr(lab.tq.producers, "start_many", start)
     lab.tq.submit_many((task, ("t", "x" * 100_000)) for _ in range(100))

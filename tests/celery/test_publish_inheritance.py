@@ -285,9 +285,8 @@ def test_a_retry_belongs_to_its_requeue_generation() -> None:
         raise self.retry()
 
     again.delay()
-    requeued = lab.taken[0]
-    object.__setattr__(requeued, "key", requeued.key._replace(generation=4))
-    lab.run(requeued)
+    first = lab.taken[0]
+    lab.run(first._replace(key=first.key._replace(generation=4)))
     assert lab.taken[1].key.generation == 4
 
 

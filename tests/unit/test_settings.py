@@ -35,6 +35,11 @@ CASES: dict[str, tuple[list[tuple[object, object]], list[object]]] = {
     "max_pending_tenant": ([(None, None), (1, 1)], [0]),
     "max_payload": ([(1, 1), (512 * 1_048_576, 512 * 1_048_576)], [0, 512 * 1_048_576 + 1, None]),
     "publish_timeout": ([(0.05, 0.05)], [0.01, 4000]),
+    "on_unavailable": ([("raise", "raise"), ("broker", "broker")], ["", "ignore", None, True]),
+    "fraction": (
+        [(0, 0.0), (1, 1.0), ("0.25", 0.25)],
+        [-0.1, 1.01, float("nan"), True, "half", "1.5", None],
+    ),
     "default_tenant": ([("é" * 128, "é" * 128), (" x\n", " x\n")], ["", "é" * 129, b"x"]),
     "batch": ([(1, 1), (500, 500)], [0, 501]),
     "results_maxlen": ([(None, None), (1, 1)], [0, -1]),

@@ -7,6 +7,7 @@ submission still counts.
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -82,6 +83,17 @@ class _OneConnection(redis.Redis):
     def connected(self) -> bool:
         """Whether there is a socket."""
         return self.own._sock is not None  # redis-py 8 says is_connected; 6.4 and 7 do not
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has come on the socket that nobody asked for, such as its end.
+
+        A server that went away while nothing was asked of it is noticed before something is sent,
+        so that it is certain that nothing was.
+        """
+        waiting = select.poll()
+        waiting.register(self.own._sock, select.POLLIN)
+        return not waiting.poll(0)
 
     def be_patient(self, seconds: float) -> None:
         """Give the next command ``seconds``, connecting included."""
@@ -190,8 +202,9 @@ def open_line(settings: Settings) -> Line:
     store = RedisProducer(own, settings.namespace, settings=settings)
 
     def connect_now() -> int | None:
-        if own.connected:
+        if own.connected and own.idle:
             return None
+        own.own.disconnect()
         try:
             seconds, micros = own.execute_command("TIME")
         except (redis.RedisError, OSError) as error:

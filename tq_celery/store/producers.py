@@ -58,9 +58,16 @@ class Producers:
         #: Milliseconds by which the store's clock is ahead of this machine's, as last seen.
         self.clock_offset = 0
 
-    def submit(self, submission: Submission, limits: Limits, *, once: bool = False) -> Receipt:
-        """Submit one task; ``once`` gives up after the first failure of the connection."""
-        receipt = self._run(lambda line, held: line.store.submit(submission, held), limits, once)
+    def submit(
+        self, submission: Submission, limits: Limits, *, once: bool = False, hurried: bool = False
+    ) -> Receipt:
+        """Submit one task; ``once`` gives up after the first failure of the connection.
+
+        ``hurried`` gives up as soon as the server is away or refuses and nothing was done.
+        """
+        receipt = self._run(
+            lambda line, held: line.store.submit(submission, held), limits, once, hurried
+        )
         self.clock_offset = receipt.at - int(time.time() * 1000)
         return receipt
 
@@ -83,12 +90,15 @@ class Producers:
             doubt=doubt,
         )
 
-    def start_many(self, batch: Sequence[Submission], limits: Limits) -> Callable[[], Results]:
+    def start_many(
+        self, batch: Sequence[Submission], limits: Limits, *, hurried: bool = False
+    ) -> Callable[[], Results]:
         """Send up to a batch now; the returned call waits for the results.
 
         The time between the two does not count; whatever goes wrong is raised by the call.
         """
-        return _Sent(self, batch, limits, self._settings.publish_timeout).finish
+        sent = _Sent(self, batch, limits, self._settings.publish_timeout)
+        return lambda: sent.finish(hurried)
 
     def ask(self, step: Callable[[ProducerStore], Reply]) -> Reply:
         """Run another step that may be repeated, within the same deadline."""
@@ -123,6 +133,7 @@ class Producers:
         step: Step[Reply],
         limits: Limits,
         once: bool = False,
+        hurried: bool = False,
         *,
         seconds: float | None = None,
         doubt: bool = False,
@@ -142,7 +153,8 @@ class Producers:
                 failed, doubt = error, doubt or not error.undone
                 now = time.monotonic()
                 refused = bool(error.refusal) and now - began > _REFUSED
-                if once or refused or error.refusal in _LASTING or now + 2 * pause > give_up:
+                hopeless = refused or error.refusal in _LASTING or (hurried and not doubt)
+                if once or hopeless or now + 2 * pause > give_up:
                     error.undone = not doubt
                     raise
             finally:
@@ -177,7 +189,7 @@ class _Sent:
         self._asked = began
         self._left = seconds - (time.monotonic() - began)
 
-    def finish(self) -> Results:
+    def finish(self, hurried: bool = False) -> Results:
         """Wait for the results, or send the batch again; raises StoreUnavailableError."""
         began, line, failed = time.monotonic(), self._line, self._failed
         if self._wait is not None:
@@ -192,7 +204,8 @@ class _Sent:
                 self._producers.put_back(line, failed)
         assert failed is not None
         left = self._left - (time.monotonic() - began)
-        if failed.refusal in _LASTING or left < _FIRST_PAUSE:
+        hopeless = failed.refusal in _LASTING or (hurried and failed.undone)
+        if hopeless or left < _FIRST_PAUSE:
             raise failed
         return self._producers.submit_many(
             self._batch, self._limits, seconds=left, doubt=not failed.undone
