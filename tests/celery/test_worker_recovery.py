@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.celery.worker_lab import POOLS
+from tests.celery.worker_lab import POOLS, ROOT
 from tests.waiting import wait_until
 
 #: Leases have to run out and processes to start: seconds each.
@@ -206,6 +208,19 @@ def test_rolling_restarts_lose_nothing_and_repeat_nothing(worker_lab, pool):
     assert len(ids) == len(set(ids)) == 500
     assert lab.outcomes() == {"completed": 500}
     lab.idle()
+
+
+@pytest.mark.parametrize(("options", "starts"), [([], 2), (["plain"], 3)])
+def test_a_job_of_a_dead_process_is_not_started_twice(tmp_path, options, starts):
+    """Two processes die while the pool takes in one of them: Celery starts a second body.
+
+    With ``plain`` the pool is Celery's own, and one body more is what our guard is there for.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.celery.hand_on_main", str(tmp_path / "starts"), *options],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.strip() == str(starts), done.stderr
 
 
 def test_names_are_unique_and_consumers_do_not_pile_up(worker_lab):

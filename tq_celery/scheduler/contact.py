@@ -2,7 +2,8 @@
 
 Leases are times on the store's clock. They run on while the server is down, while it is frozen and
 while its host is suspended, and workers that could not renew during that time have not died. So a
-lapsed lease means something only to an observer that has itself reached the server all the while.
+lapsed lease means something only to an observer that has itself reached the server all the while,
+and could have written to it: a replica or a full disk answers and takes no renewals.
 
 A *contact* begins with the first answer and is broken by a failed call, by a gap between two
 answers that is longer than ``longest_gap``, and by a step of the store's clock: when its time and

@@ -343,7 +343,11 @@ class LeaderStore(Protocol):
         """Record which queues share workers; tenants of a changed group restart at V."""
 
     def workers(self) -> tuple[list[WorkerAnnouncement], int]:
-        """Return all announcements with lease expiries, and the store's time in ms."""
+        """Return all announcements with lease expiries, and the store's time in ms.
+
+        Raises StoreUnavailableError also where the server answers and refuses to be written to:
+        no worker can renew there.
+        """
 
     def queues(self) -> list[str]:
         """Return the names of queues that ever took a task."""

@@ -196,8 +196,11 @@ class RedisLeader(RedisPart):
         pipeline.zrange(self.keys.name("workers"), 0, -1, withscores=True)
         pipeline.hgetall(self.keys.name("announcements"))
         pipeline.time()
+        # Changes nothing, but is refused where no worker could renew its lease either: a server
+        # that only reads is no proof that a lapsed worker has died.
+        pipeline.persist(self.keys.name("workers"))
         try:
-            leases, offers, (seconds, micros) = pipeline.execute()
+            leases, offers, (seconds, micros), _ = pipeline.execute()
         except (redis.RedisError, OSError) as error:
             raise self._wrap("renew", error) from error
         found = [

@@ -26,6 +26,7 @@ from celery.worker.state import task_ready
 from tq_celery.worker.credit import Slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
 from tq_celery.worker.green import start_native
+from tq_celery.worker.handon import read_before_handing_on
 from tq_celery.worker.handover import Handover, handover_for
 from tq_celery.worker.inspecting import Inspecting
 from tq_celery.worker.lingering import Lingering
@@ -134,6 +135,8 @@ class TQStep(bootsteps.StartStopStep):
         reader = Reader(settings, self._table, self._offer, pool=kind)
         if self._in_process:
             reader.stand_in = self._new_stand_in(reader)
+        else:
+            read_before_handing_on(c.pool._pool)
         self.reader = reader
         self._solo = kind == "solo"
         self._handover = handover_for(c, self._table.arrived, self._pump)

@@ -79,9 +79,8 @@ class Lingering:
             sleep(0.01)
         consumer = self._consumer
         box: Any = gPidbox(consumer)
-        box.node.handlers = {
-            name: handler for name, handler in box.node.handlers.items() if name not in REFUSED
-        }
+        handlers = theirs.node.handlers
+        box.node.handlers = {n: each for n, each in handlers.items() if n not in REFUSED}
         with consumer.app.connection_for_read() as connection:
             box._do_reset(consumer, connection)
             while not self._ended.is_set():

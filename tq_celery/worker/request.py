@@ -151,6 +151,7 @@ class ScheduledRequest:
             if result is None:  # the pool is closed
                 table.unclaim(held)
             elif hasattr(result, "_write_to"):
+                result.scheduled = True
                 result.discard = partial(self.tq_discarded, result, result.discard)
         request._apply_result = maybe(ref, result)
         return result
