@@ -37,8 +37,9 @@ def revoked(result, match=None):
 def test_waiting_tasks_leave_everything_at_once_without_worker_or_scheduler(worker_lab):
     """Submitted and delayed, with nobody there: gone at once; the first worker says so, once."""
     lab = worker_lab(scheduler=False)
-    errback = lab.app.tasks["note"].si(mark="errback")
-    waiting = lab.app.tasks["nap"].apply_async((0.0,), link_error=errback)
+    note = lab.app.tasks["note"]
+    links = {"link": note.si(mark="callback"), "link_error": note.si(mark="errback")}
+    waiting = lab.app.tasks["nap"].apply_async((0.0,), **links)
     delayed = lab.send("nap", 0.0, countdown=3600)
     waiting.revoke()
     lab.app.control.revoke([delayed.id, waiting.id])
@@ -54,7 +55,7 @@ def test_waiting_tasks_leave_everything_at_once_without_worker_or_scheduler(work
         (note,) = notes(lab, result, "revoked")
         assert (note["terminated"], note["expired"]) == (False, False)
     assert not lab.runs()
-    assert not lab.runs("note"), "a revoked task runs no errbacks, as in Celery"
+    assert not lab.runs("note"), "neither callbacks nor errbacks, as in Celery"
 
 
 def test_a_task_revoked_before_it_is_submitted_is_settled_when_it_is(prefork):
@@ -150,6 +151,17 @@ def test_a_sender_without_tq_reaches_tasks_that_no_worker_has(prefork):
     marks = prefork.client.zrange(prefork.keys.name("revoked"), 0, -1)
     assert {delayed.id.encode(), terminated.id.encode()} <= set(marks)
     stock.close()
+
+
+def test_a_destination_says_who_terminates_and_not_who_forgets(prefork):
+    """A scheduled task is no worker's: revoked for one of them, it is revoked for all."""
+    delayed, running = prefork.send("nap", 0.0, countdown=3600), prefork.send("nap", 0.7)
+    wait_until(partial(notes, prefork, running), "it runs")
+    prefork.app.control.revoke([delayed.id, running.id], ["no@body"], terminate=True)
+    revoked(delayed)
+    assert running.get(timeout=15) == "", "nobody was asked to end it"
+    nothing_left(prefork)
+    assert records(prefork, running) == ["completed"]
 
 
 @pytest.mark.slow
@@ -249,6 +261,46 @@ def test_a_group_of_thousands_is_revoked_in_batches(worker_lab):
     nothing_left(lab)
     assert {each.state for each in result} == {"REVOKED"}
     assert not lab.runs()
+
+
+@pytest.mark.slow
+def test_a_workers_own_memory_of_revocations_is_celerys(worker_lab, tmp_path):
+    """``--statedb`` keeps what workers heard; what only the store knew is the store's to forget."""
+    lab = worker_lab()
+    state = ("--statedb", str(tmp_path / "state"))
+    worker = lab.worker("solo", *state)
+    lab.app.tq.stopping.revoke(["by-the-store"])
+    lab.app.control.revoke(["one", "two"], reply=True, limit=1)
+    revoked(lab.app.tasks["nap"].apply_async((0.0,), task_id="one"))
+    worker.terminate()
+    lab.client.delete(lab.keys.name("revoked"))
+    lab.worker("solo", *state)
+    (known,) = lab.app.control.inspect(timeout=5, limit=1).revoked().values()
+    assert {"one", "two"} <= set(known)
+    two = lab.app.tasks["nap"].apply_async((0.0,), task_id="two")
+    wait_until(partial(records, lab, two), "the worker's memory decides")
+    assert records(lab, two) == ["revoked"]
+    assert lab.app.tasks["nap"].apply_async((0.0,), task_id="by-the-store").get(timeout=15) == ""
+    nothing_left(lab)
+    assert [run["id"] for run in lab.runs()] == ["by-the-store"]
+
+
+@pytest.mark.slow
+def test_a_worker_tells_the_store_when_it_is_back(worker_lab, make_server):
+    """A broadcast heard while the namespace's server is frozen is written once it answers."""
+    broker = make_server("valkey")
+    lab = worker_lab(broker=f"redis://127.0.0.1:{broker.port}/1", publish_timeout=1.0)
+    lab.worker("threads")
+    result = lab.send("nap", 0.0, countdown=3600)
+    stock = Celery("elsewhere", broker=lab.app.conf.broker_url, set_as_current=False)
+    lab.server.pause()
+    stock.control.revoke(result.id)
+    time.sleep(2)
+    lab.server.resume()
+    revoked(result)
+    wait_until(partial(records, lab, result), "it is settled")
+    nothing_left(lab)
+    stock.close()
 
 
 @pytest.mark.slow
