@@ -181,9 +181,9 @@ def by_app_class(lab: Lab) -> Any:
 
 
 def by_shared_task(lab: Lab) -> Any:
-    shared_task(base=TQTask, name="give", tenant="account")(give)
+    shared_task(base=TQTask, name="site.give", tenant="account")(give)
     lab.app.finalize()
-    return lab.app.tasks["give"]
+    return lab.app.tasks["site.give"]
 
 
 def by_class(lab: Lab) -> Any:
