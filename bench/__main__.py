@@ -9,9 +9,17 @@ from types import FrameType
 
 import click
 
-from bench.experiments import ceiling, drain, latency, soak, submit
+from bench.experiments import ceiling, delayed, drain, latency, retrystorm, soak, submit
 
-EXPERIMENTS = (ceiling.command, drain.command, submit.command, latency.command, soak.command)
+EXPERIMENTS = (
+    ceiling.command,
+    drain.command,
+    submit.command,
+    latency.command,
+    delayed.command,
+    retrystorm.command,
+    soak.command,
+)
 
 
 @click.group(epilog="Each experiment is described in bench/experiments/NAME/README.md.")
@@ -26,7 +34,7 @@ def main() -> None:
 def list_experiments() -> None:
     """Name the experiments and their questions."""
     for item in EXPERIMENTS:
-        print(f"{item.name:10}{item.help}")
+        print(f"{item.name:12}{item.help}")
 
 
 for experiment in EXPERIMENTS:

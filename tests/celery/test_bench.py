@@ -64,6 +64,29 @@ def test_latency() -> None:
     assert result["idle_cores"]["redis"]["scheduler"] == 0
 
 
+def test_retrystorm(tmp_path: Path) -> None:
+    chart = tmp_path / "storm.png"
+    result = bench(
+        "retrystorm", "--tasks", "300", "--failures", "1", "--repetitions", "1",
+        "--worker-repetitions", "0", "--plot", str(chart),
+    )  # fmt: skip
+    assert result["fewer"]["fleet"]["exponential"]["median"] > 0.3
+    assert len(result["raw"]["decorrelated"]) == 300
+    assert chart.stat().st_size > 10_000
+
+
+def test_delayed() -> None:
+    result = bench(
+        "delayed", "--waiting", "1000", "--burst", "200", "--drift", "10", "--rate", "200",
+        "--repetitions", "1", "--ahead", "3", "--settle", "0.5",
+    )  # fmt: skip
+    ours = result["arms"]["tq"]
+    assert ours["memory"].keys() == {"worker", "leader"}
+    assert ours["early"] == 0
+    assert ours["burst"]["seconds"] > 0
+    assert result["rates"]["tq_bulk"]["median"] > result["rates"]["tq"]["median"]
+
+
 def test_a_wrong_option_is_one_line_and_exit_code_2() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench", "drain", "--pool", "fibers"],
