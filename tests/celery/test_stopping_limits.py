@@ -22,6 +22,7 @@ from celery.exceptions import (
     WorkerLostError,
 )
 
+from tests.celery.stopping_lab import events
 from tests.celery.worker_lab import WorkerLab
 from tests.servers import ValkeyServer
 from tests.waiting import wait_until
@@ -63,6 +64,10 @@ def records(lab: WorkerLab) -> list[dict[str, str]]:
 
 def noted(lab: WorkerLab, result: Any, kind: str = "start") -> list[dict[str, Any]]:
     return [note for note in lab.runs(kind) if note["id"] == result.id]
+
+
+def failed_in(seen: list[dict[str, Any]]) -> list[str]:
+    return [event["uuid"] for event in tuple(seen) if event["type"] == "task-failed"]
 
 
 def marks(lab: WorkerLab) -> list[str]:
@@ -275,12 +280,16 @@ def test_an_unknown_task_fails_once_and_ends_its_chord(prefork, outcomes):
     app = prefork.app
     note = app.tasks["note"]
     unknown = app.signature("nobody.knows", app=app)
-    result = chord([unknown, app.tasks["add"].s(1, 1)], app=app)(
-        note.si(mark="body").on_error(note.si(mark="chord failed"))
-    )
-    part = result.parent.results[0]
-    with pytest.raises(NotRegistered, match="nobody.knows"):
-        part.get(timeout=15)
+    with events(prefork) as seen:
+        result = chord([unknown, app.tasks["add"].s(1, 1)], app=app)(
+            note.si(mark="body").on_error(note.si(mark="chord failed"))
+        )
+        part = result.parent.results[0]
+        with pytest.raises(NotRegistered, match="nobody.knows"):
+            part.get(timeout=15)
+        wait_until(lambda: failed_in(seen), "the event arrives")
+        time.sleep(0.7)  # as long as it takes to read an obituary
+    assert failed_in(seen) == [part.id]
     with pytest.raises((ChordError, NotRegistered)):
         result.get(timeout=15)
     assert outcomes(part) == ["dead"]

@@ -23,6 +23,7 @@ from celery import bootsteps
 from celery.worker import state
 from celery.worker.state import task_ready
 
+from tq_celery.stopping import remembered
 from tq_celery.worker.credit import Slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
 from tq_celery.worker.green import start_native
@@ -31,8 +32,10 @@ from tq_celery.worker.handover import Handover, handover_for
 from tq_celery.worker.inspecting import Inspecting
 from tq_celery.worker.lingering import Lingering
 from tq_celery.worker.obituaries import write_obituary
+from tq_celery.worker.panel import hook_panel
 from tq_celery.worker.reader import Offer, Reader
 from tq_celery.worker.request import stopping
+from tq_celery.worker.revocations import Revocations
 from tq_celery.worker.standin import StandIn
 from tq_celery.worker.strategy import Strategies
 
@@ -74,6 +77,7 @@ class TQStep(bootsteps.StartStopStep):
         if self.reader is None:
             self._begin(c, kind)
         assert self.reader is not None
+        hook_panel(c, self.reader.revocations)
         if self._inspecting is None:
             self._inspecting = Inspecting(c.app, self.reader)
         self._inspecting.hook(c)
@@ -133,6 +137,7 @@ class TQStep(bootsteps.StartStopStep):
         self._table = DeliveryTable()
         self._slots = Slots()
         reader = Reader(settings, self._table, self._offer, pool=kind)
+        reader.revocations = Revocations(remembered(), self._table.departed.set)
         if self._in_process:
             reader.stand_in = self._new_stand_in(reader)
         else:
@@ -191,6 +196,9 @@ class TQStep(bootsteps.StartStopStep):
                 break
         while reader.obituaries:
             self._write(reader, reader.obituaries.popleft())
+            if monotonic() > end and reader.obituaries:
+                table.arrived.set()
+                break
 
     def _write(self, reader: Reader, obituary: Any) -> None:
         c = self._consumer
