@@ -34,7 +34,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 #: Refusals that do not pass within a call's time; the caller is told at once.
 _LASTING = ("OOM", "MISCONF", "AUTH")
 #: Seconds for which a call is repeated that the server refuses with another word.
-_REFUSED = 1.0
+_REFUSED = 0.5
 
 Reply = TypeVar("Reply")
 Step = Callable[[Line, Limits], Reply]
