@@ -54,6 +54,13 @@ def _noted(task_id: str, kind: str = "start") -> int:
     return sum(note["kind"] == kind and note["id"] == task_id for note in notes)
 
 
+def repr_of_request(request: Any) -> str:
+    """Return everything a task finds in its request, as JSON."""
+    names = [name for name in dir(request) if not name.startswith("_")]
+    found = {name: getattr(request, name) for name in names}
+    return json.dumps({k: v for k, v in found.items() if not callable(v)}, default=repr)
+
+
 def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     """Return the application with its tasks; ``settings`` are given to ``TQ``."""
     app = Celery("lab", broker=environ[BROKER], backend=environ[BACKEND], set_as_current=False)
@@ -155,6 +162,12 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     def by_id(task_id: str) -> None:
         """An errback of the old kind."""
         _note("by-id", task_id)
+
+    def look(self, *args: Any, **kwargs: Any) -> str:
+        return repr_of_request(self.request)
+
+    tq.task(shared=False, name="look", bind=True)(look)
+    app.task(shared=False, name="stock_look", bind=True)(look)
 
     @app.task(shared=False, name="stock_nap", bind=True)
     def stock_nap(self, seconds: float) -> None:
