@@ -1,4 +1,4 @@
-"""An application of sixty-five tasks and the workflows it runs, with our scheduler or without.
+"""An application of sixty-nine tasks and the workflows it runs, with our scheduler or without.
 
 ``build`` declares the same tasks for stock Celery and for a namespace: of every three plain
 functions two are scheduled and one is an ordinary Celery task, so that every shape mixes the two.
@@ -18,6 +18,7 @@ from typing import Any
 
 import redis
 from celery import Celery, chain, chord, group, signals
+from celery.exceptions import Reject
 
 from tq_celery import TQ
 
@@ -177,6 +178,17 @@ def _declare_failing(task: Callable[..., Any], suffix: str) -> None:
         if self.request.retries < times:
             raise KeyError("not yet")
         return value
+
+    @task(f"refuses{suffix}")
+    def refuses() -> None:
+        count(f"refuses{suffix}")
+        raise Reject("as asked", requeue=False)
+
+    @task(f"dies{suffix}")
+    def dies() -> None:
+        """Take the process along, every time."""
+        count(f"dies{suffix}")
+        os.kill(os.getpid(), 9)
 
     @task(f"silent{suffix}", ignore_result=True)
     def silent(value: Any) -> Any:

@@ -31,10 +31,12 @@ class Trace(NamedTuple):
 def run(policy: str | None, folder: Path, pool: str = "threads") -> Trace:
     """Run every workflow once and return what came of it."""
     with ValkeyServer() as server:
-        lab = CanvasLab(server, folder, policy, pool=pool)
+        lab = CanvasLab(
+            server, folder, policy, pool=pool, concurrency=2 if pool == "prefork" else 8
+        )
         try:
             sent = lab.send(WORKFLOWS)
-            lab.wait_quiet({n: result for n, result in sent.items() if n not in ENDLESS}, 40)
+            lab.wait_quiet({n: result for n, result in sent.items() if n not in ENDLESS}, 120)
             with lab.current():
                 results = {name: describe(result) for name, result in sent.items()}
             return Trace(results, lab.calls(), lab.states(), lab.counters())

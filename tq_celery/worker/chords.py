@@ -1,4 +1,4 @@
-"""Chords whose last member was lost between counting its part and sending the body.
+"""Chords that Celery leaves without an end: a lost last member, a revoked chain in the header.
 
 Celery's Redis backend counts each part once, however often its task runs, and the member that
 completes the count takes a claim before it sends the body, so that no other sends it too. A claim
@@ -16,8 +16,9 @@ import logging
 from typing import Any
 
 from celery import states
+from celery.exceptions import TaskRevokedError
 
-__all__ = ["claim_left", "part_is_settled"]
+__all__ = ["claim_left", "end_chain", "part_is_settled"]
 
 logger = logging.getLogger("tq_celery.worker")
 
@@ -57,6 +58,17 @@ def part_is_settled(backend: Any, request: Any, result: Any) -> bool:
         return True
     backend.on_chord_part_return(request, states.SUCCESS, result)
     return claim_left(backend, request) == 0
+
+
+def end_chain(backend: Any, request: Any, reason: str) -> None:
+    """End what is chained after a task that was revoked or has expired, and the chord of the chain.
+
+    Celery does this for failures alone, and then whoever waits for the end of the chain, or for a
+    chord with such a chain in its header, waits for ever. It comes before the task's own state: a
+    worker that dies in between does both again. May raise what the backend raises.
+    """
+    if request.chain:
+        backend._fail_chain(request.chain, TaskRevokedError(reason), state=states.REVOKED)
 
 
 def _claims(backend: Any) -> bool:

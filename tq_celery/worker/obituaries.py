@@ -20,6 +20,7 @@ from tq_celery.errors import TQError
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Obituary
 from tq_celery.store.record import TaskKey
+from tq_celery.worker.chords import end_chain
 
 __all__ = ["UNKNOWN_TASK", "DeadTaskError", "write_obituary"]
 
@@ -50,6 +51,7 @@ def write_obituary(app: Any, obituary: Obituary, hostname: str, eventer: Any) ->
     store = not ignore or bool(task is not None and task.store_errors_even_if_ignored)
     if obituary.outcome in (Outcome.REVOKED, Outcome.EXPIRED):
         reason = obituary.reason or obituary.outcome.value
+        end_chain(backend, context, reason)
         backend.mark_as_revoked(context.id, reason, request=context, store_result=store)
         event = {"type": "task-revoked", "terminated": False, "signum": None,
                  "expired": obituary.outcome is Outcome.EXPIRED}  # fmt: skip
@@ -67,7 +69,7 @@ def write_obituary(app: Any, obituary: Obituary, hostname: str, eventer: Any) ->
                 sender=task, task_id=context.id, exception=error, args=context.args,
                 kwargs=context.kwargs, traceback=None, einfo=None,
             )  # fmt: skip
-    if eventer is not None and eventer.enabled:
+    if eventer is not None and eventer.enabled and (task is None or task.send_events):
         try:
             eventer.send(event.pop("type"), uuid=context.id, **event)
         except Exception:

@@ -36,7 +36,7 @@ from kombu.exceptions import OperationalError
 from tq_celery.errors import QueueFullError, StoreError
 from tq_celery.states import Outcome
 from tq_celery.task import TQTask, UnsentRetry
-from tq_celery.worker.chords import part_is_settled
+from tq_celery.worker.chords import end_chain, part_is_settled
 from tq_celery.worker.deliveries import DeliveryTable, Held
 
 __all__ = ["ScheduledRequest", "request_class", "stopping"]
@@ -297,7 +297,9 @@ class ScheduledRequest:
         return sent
 
     def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
+        request: Any = self
         self.tq_outcome = Outcome.EXPIRED if expired else Outcome.REVOKED
+        end_chain(request.task.backend, request._context, reason)
         super()._announce_revoked(reason, terminated, signum, expired)  # type: ignore[misc]
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
