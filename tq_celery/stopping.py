@@ -181,7 +181,7 @@ class ScheduledControl:
             raise StoreUnavailableError(
                 "purge",
                 f"{count} tasks of the broker were discarded, but the scheduler's server did not "
-                f"answer: scheduled tasks are still there ({error})",
+                f"answer: scheduled tasks may still be there; repeat the call ({error})",
             ) from error
 
     discard_all = purge

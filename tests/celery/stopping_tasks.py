@@ -45,6 +45,10 @@ def declare(tq: Any, note: Callable[..., None], noted: Callable[[str], int]) -> 
         time.sleep(seconds)
         raise self.retry(countdown=0)
 
+    @tq.task(shared=False, name="revoker")
+    def revoker(task_id: str) -> None:
+        tq.app.control.revoke(task_id)
+
     @tq.task(shared=False, name="unacked", acks_on_failure=False)
     def unacked() -> None:
         raise ValueError("as asked")

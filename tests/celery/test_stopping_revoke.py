@@ -165,6 +165,22 @@ def test_a_destination_says_who_terminates_and_not_who_forgets(prefork):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
+def test_a_task_revokes_another(worker_lab, pool):
+    """From a pool's process, thread or greenlet, on a connection of its own."""
+    lab = worker_lab()
+    lab.worker(pool)
+    delayed = [lab.send("nap", 0.0, countdown=3600) for _ in range(4)]
+    for each in delayed:
+        lab.send("revoker", each.id)
+    for each in delayed:
+        revoked(each)
+    nothing_left(lab)
+    assert sorted(lab.outcomes().items()) == [("completed", 4), ("revoked", 4)]
+    assert not lab.runs()
+
+
+@pytest.mark.slow
 def test_a_task_between_two_tries_is_revoked(prefork):
     """While the retry is delayed, and while the try before it runs."""
     waits = prefork.send("attempt", "acme", 5, {"countdown": 3600})
