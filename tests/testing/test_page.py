@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.testing.suite import run_suite
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "test-your-tasks.md"
 BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_page_on_testing_is_a_suite_that_passes(tmp_path: Path) -> None:
     text = PAGE.read_text("utf-8")
     files: dict[str, str] = {}
