@@ -96,10 +96,11 @@ def broker_priority(app: Any, queue: Any, priority: int) -> int:
     return priority if most is None else min(priority, most)
 
 
-def publish(app: Any, submission: Submission, *, ranked: bool) -> None:
+def publish(app: Any, submission: Submission, *, ranked: bool, producer: Any = None) -> None:
     """Send a submission that was not taken to the broker's queue of the same name.
 
-    ``ranked`` says that somebody gave it a priority. Raises what the broker's client raises.
+    ``ranked`` says that somebody gave it a priority; ``producer`` is used when it is given. Raises
+    what the broker's client raises.
     """
     message = envelope.decode(submission.payload)
     headers, properties = message.headers, message.properties
@@ -112,8 +113,8 @@ def publish(app: Any, submission: Submission, *, ranked: bool) -> None:
     expiration = properties.pop("expiration", None)
     queue = app.amqp.queues[submission.queue]
     conf = app.conf
-    with app.producer_or_acquire() as producer:
-        producer.publish(
+    with app.producer_or_acquire(producer) as sender:
+        sender.publish(
             message.body,
             exchange="",
             routing_key=queue.name,

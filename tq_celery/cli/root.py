@@ -15,6 +15,7 @@ COMMANDS = {
     "dlq": Lazy("tq_celery.cli.dlq:dlq", "Read, requeue and purge dead letters."),
     "cancel": Lazy("tq_celery.cli.cancel:cancel", "End tasks before, or while, they run."),
     "purge": Lazy("tq_celery.cli.purge:purge", "Remove what waits, by queue and tenant."),
+    "drain": Lazy("tq_celery.cli.drain:drain", "Move what waits back to the broker's queues."),
     "doctor": Lazy("tq_celery.cli.doctor:doctor", "Check server, scheduler and workers."),
     "replay": Lazy("tq_celery.cli.replay:replay", "Replay a workload trace as Celery tasks."),
     "demo": Lazy("tq_celery.cli.demo:demo", "See fair scheduling next to stock Celery."),

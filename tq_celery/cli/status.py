@@ -98,6 +98,8 @@ def _summary(view: Overview) -> str:
         + ("; work waits for a slot" if view.starved else ""),
         "dead letters": view.dead,
     }
+    if view.draining:
+        lines["draining"] = f"{view.draining} drained, to be published: tq drain"
     return "\n".join(f"{label + ':':<14}{value}" for label, value in lines.items())
 
 

@@ -204,7 +204,7 @@ class Inspector:
     def overview(self, limit: int = MAX_TENANTS) -> Overview:
         """Return the whole namespace at one look, with up to ``limit`` tenants."""
         name = self.keys.name
-        submitted, first, delayed, due, dead, starved = self._ask(
+        submitted, first, delayed, due, dead, starved, draining = self._ask(
             "overview",
             [
                 ("XLEN", name("ingress")),
@@ -213,6 +213,7 @@ class Inspector:
                 ("ZRANGE", name("delayed"), 0, 0, "WITHSCORES"),
                 ("XLEN", name("dead")),
                 ("EXISTS", name("starved")),
+                ("HLEN", name("draining")),
             ],
         )
         workers = self.workers()
@@ -232,6 +233,7 @@ class Inspector:
             tenants=tenants,
             workers=workers,
             partial=partial,
+            draining=int(draining),
         )
 
     def _ask(self, operation: str, commands: Iterable[tuple[Any, ...]]) -> list[Any]:

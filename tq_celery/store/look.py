@@ -64,7 +64,7 @@ class Look(RedisStopping):
     def waiting_delayed(self, queues: Sequence[str], limit: int) -> list[Waiting]:
         """Return up to ``limit`` delayed tasks of the queues, soonest first."""
         tasks = self.delayed(queues, limit) if queues else []
-        payloads = self._payloads([task.key for task in tasks])
+        payloads = self.messages([task.key for task in tasks])
         return [Waiting(*pair) for pair in zip(tasks, payloads, strict=True)]
 
     def close(self) -> None:

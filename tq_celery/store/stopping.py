@@ -95,7 +95,7 @@ class RedisStopping(RedisLocating):
             self._call("revoke", "revoked_stamps", expires, MAX_MARKS, *chunk)
         removed = 0
         for batch in self.waiting() if marked else ():
-            payloads = self._payloads([found.key for found in batch])
+            payloads = self.messages([found.key for found in batch])
             hits = [
                 found.item
                 for found, payload in zip(batch, payloads, strict=True)
@@ -146,8 +146,7 @@ class RedisStopping(RedisLocating):
             replies += map(bool, self._call("remove", outcome, reason, *self._limits, *args))
         return replies
 
-    def _payloads(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the stored messages, without their digests."""
+    def messages(self, keys: Sequence[bytes]) -> list[bytes | None]:
         found: list[bytes | None] = []
         for chunk in chunks(keys):
             (values,) = self._ask([("HMGET", self.keys.name("payload"), *chunk)])
@@ -165,7 +164,7 @@ class RedisStopping(RedisLocating):
             found += page.items()
             if len(found) >= count:
                 break
-        payloads = self._payloads([key for key, _ in found[:count]])
+        payloads = self.messages([key for key, _ in found[:count]])
         drained = []
         for (key, raw), payload in zip(found, payloads, strict=False):
             (due,) = _DUE.unpack_from(raw)

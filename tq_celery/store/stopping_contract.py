@@ -135,6 +135,9 @@ class StoppingStore(Protocol):
     def delayed(self, queues: Sequence[str] | None = None, limit: int = 100) -> list[Delayed]:
         """Return up to ``limit`` delayed tasks, soonest first; bounded in what it looks at."""
 
+    def messages(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the stored messages of the keys; ``None`` for one that is gone."""
+
     def drain(self, items: Sequence[Removal]) -> list[bool]:
         """Move exact members into ``draining``: settled as ``drained``, and to be published."""
 

@@ -138,7 +138,7 @@ class Overview:
 
     ``oldest`` is when the first task in ingress was submitted and ``next_due`` when the first
     delayed task is due, both in ms, 0 without one. ``partial`` tells that there were more tenants
-    than were read.
+    than were read. ``draining`` counts drained tasks that are not known to be published.
     """
 
     namespace: str
@@ -155,6 +155,7 @@ class Overview:
     tenants: list[TenantView]
     workers: list[WorkerView]
     partial: bool = False
+    draining: int = 0
 
 
 def empty_overview(namespace: str) -> Overview:

@@ -29,6 +29,7 @@ CALLS = {
     "dlq purge": ["{dead}"],
     "cancel": ["some-id"],
     "purge": ["--yes"],
+    "drain": ["--dry-run"],
     "doctor": [],
 }
 #: Tested where their servers and workers are: these run for long or for ever.

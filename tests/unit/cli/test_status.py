@@ -34,7 +34,7 @@ def test_as_json(space: Space, ask) -> None:
     found = ask("status")
     assert set(found) == {
         "namespace", "now", "config", "leader", "submitted", "oldest", "delayed", "next_due",
-        "dead", "starved", "queues", "tenants", "workers", "partial",
+        "dead", "starved", "queues", "tenants", "workers", "partial", "draining",
     }  # fmt: skip
     assert found["workers"][0]["worker"] == "w1"
     assert found["workers"][0]["holding"] == 1

@@ -85,6 +85,10 @@ class Stop(Base):
         """Take tasks out of every structure, each with an obituary."""
         return self._take_out(items, Outcome.REVOKED, reason)
 
+    def messages(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the stored messages."""
+        return [self.ns.payload.get(key, (b"", None))[1] for key in keys]
+
     def drain(self, items: Sequence[Removal]) -> list[bool]:
         """Take tasks out of every structure, to be published elsewhere."""
         return self._take_out(items, Outcome.DRAINED, "")
