@@ -26,11 +26,14 @@ def options_of(task: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> Ef
     if found is not None:
         return found._replace(**call)
     tq = vars(task._get_app()).get("tq")
+    rules = task.tq_rules or Rules({}, {})
     if tq is not None:
         tq.publisher.when(options.get("countdown"), options.get("eta"))  # or an error
-    rules = tq.routes.rules_of(task.name, task) if tq is not None else task.tq_rules
+        rules = tq.routes.rules_of(task.name, task) or rules
+        asked = {**options, "task_type": task}
+        rules = tq.publisher.with_route(rules, call, task.name, args, kwargs, asked)
     return resolve(
-        rules or Rules({}, {}),
+        rules,
         call,
         (args or (), kwargs or {}, options),
         options.get("headers"),

@@ -132,6 +132,30 @@ def test_using_names_the_database(lab: Lab) -> None:
     assert [s.tenant for s in lab.taken] == [b"default", b"other"]
 
 
+def test_celerys_routes_count_at_the_call_as_well(lab: Lab) -> None:
+    lab.app.conf.task_routes = {"give": {"queue": "side", "priority": 8}}
+    task = declared(lab)
+    with transaction.atomic():
+        task.delay_on_commit("acme")
+    assert (lab.taken[0].queue, lab.taken[0].priority) == ("side", 8)
+
+
+def test_under_eager_mode_the_task_runs_at_the_commit(lab: Lab) -> None:
+    """Django's own TestCase runs what waits for a commit in the same way."""
+    lab.app.conf.task_always_eager = True
+    ran: list[Any] = []
+
+    @lab.tq.task(name="run", bind=True)
+    def run(self: Any) -> None:
+        ran.append(self.request.headers["tq"]["tenant"])
+
+    with transaction.atomic():
+        with lab.tq.tenant("acme"):
+            run.delay_on_commit()
+        assert ran == []
+    assert ran == ["acme"]
+
+
 def test_what_is_refused_fails_at_the_call(lab: Lab) -> None:
     task = declared(lab)
     with transaction.atomic():
