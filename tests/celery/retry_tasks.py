@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -69,3 +71,11 @@ def declare(tq: Any, note: Callable[..., None]) -> None:
             changed = {"args": (0, "x" * grow)} if grow else {}
             raise self.retry(**{"countdown": 0, **changed, **(options or {})})
         return done
+
+    @tq.task(
+        shared=False, name="lost_again", bind=True, tenant="who", max_retries=2,
+        retry_on_worker_lost=True, default_retry_delay=0.1,
+    )  # fmt: skip
+    def lost_again(self: Any, who: str) -> None:
+        start(self)
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from billiard.exceptions import WorkerLostError
 from celery.exceptions import MaxRetriesExceededError
 
 from tests.celery.worker_lab import WorkerLab
@@ -223,3 +224,17 @@ def test_no_tries_left(shared_lab: WorkerLab) -> None:
     with pytest.raises(MaxRetriesExceededError):
         result.get(timeout=10)
     ended(shared_lab, result.id, "retried", "failed")
+
+
+@pytest.mark.slow
+def test_a_task_that_kills_its_process_is_retried_as_often_as_it_may_be(worker_lab: Any) -> None:
+    """celery/celery #9082: with ``retry_on_worker_lost`` its ``max_retries`` is what ends it."""
+    lab = worker_lab()
+    lab.worker("prefork", concurrency=1)
+    result = lab.send("lost_again", "acme", priority=5)
+    with pytest.raises(WorkerLostError):
+        result.get(timeout=30)
+    assert [run["retries"] for run in tries(lab, result.id)] == [0, 1, 2]
+    ended(lab, result.id, "retried", "retried", "failed")
+    assert {(r["tenant"], r["priority"]) for r in lab.settled(3)} == {("acme", "5")}
+    lab.idle()
