@@ -31,10 +31,10 @@ from tq_celery.worker.obituaries import DeadTaskError
 
 @pytest.fixture(scope="module")
 def prefork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerLab]:
-    """One prefork worker for the whole module; budget 3, limits of its own only per task."""
+    """One prefork worker for the whole module; budget 2, limits of its own only per task."""
     with ValkeyServer() as server:
         lab = WorkerLab(
-            server, tmp_path_factory.mktemp("limits"), delivery_budget=3, lease=4.0,
+            server, tmp_path_factory.mktemp("limits"), delivery_budget=2, lease=4.0,
             conf={"tq_routes": {"nobody.*": {}}},
         )  # fmt: skip
         try:
@@ -123,7 +123,7 @@ def test_a_limit_that_is_not_acknowledged_is_another_delivery(prefork, outcomes)
 def test_a_limit_that_is_never_acknowledged_ends_with_the_budget(prefork, outcomes):
     result = prefork.send("hard_again", 99)
     assert outcomes(result, 30) == ["dead"]
-    assert len(noted(prefork, result)) == 3
+    assert len(noted(prefork, result)) == 2
     prefork.idle()
     with pytest.raises(DeadTaskError, match="budget"):
         result.get(timeout=10)
@@ -187,7 +187,7 @@ def test_reject_and_ignore_and_failures_without_an_ack(prefork, outcomes):
 def test_requeueing_spends_the_budget_and_ends_as_dead(prefork, outcomes):
     result = prefork.send("refuse", True)
     assert outcomes(result) == ["dead"]
-    assert len(noted(prefork, result)) == 3
+    assert len(noted(prefork, result)) == 2
     prefork.idle()
     with pytest.raises(DeadTaskError):
         result.get(timeout=10)
@@ -203,7 +203,7 @@ def test_a_task_may_decline_to_be_redelivered_when_its_process_dies(prefork, out
     assert len(noted(prefork, result)) == 1
     again = prefork.send("die")
     assert outcomes(again, 30) == ["dead"]
-    assert len(noted(prefork, again)) == 3
+    assert len(noted(prefork, again)) == 2
     prefork.idle()
 
 
@@ -211,10 +211,10 @@ def test_a_task_may_decline_to_be_redelivered_when_its_process_dies(prefork, out
 @pytest.mark.parametrize(
     ("what", "word", "starts"),
     [
-        ("SystemExit", "dead", 3),
-        ("KeyboardInterrupt", "dead", 3),
-        ("WorkerShutdown", "dead", 3),
-        ("MemoryError", "dead", 3),
+        ("SystemExit", "dead", 2),
+        ("KeyboardInterrupt", "dead", 2),
+        ("WorkerShutdown", "dead", 2),
+        ("MemoryError", "dead", 2),
     ],
 )
 def test_what_a_task_raises_to_leave_its_process(prefork, outcomes, what, word, starts):
@@ -275,6 +275,7 @@ def test_a_retry_keeps_the_expiry_of_its_task(worker_lab):
 # --- what a worker does not know -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_unknown_task_fails_once_and_ends_its_chord(prefork, outcomes):
     """Celery's handler knows no chord and no errback; the obituary does, and writes it alone."""
     app = prefork.app

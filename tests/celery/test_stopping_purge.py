@@ -82,6 +82,7 @@ def test_purging_empties_every_structure_and_tells_the_number(lab):
     assert len(lab.runs()) == 1
 
 
+@pytest.mark.slow
 def test_celery_purge_counts_both_and_asks_first(lab):
     ids = [lab.send("nap", 0.0, countdown=60 * (number % 2)) for number in range(4)]
     lab.app.tasks["stock_nap"].apply_async((0.0,))
@@ -105,6 +106,7 @@ def test_celery_purge_counts_both_and_asks_first(lab):
     nothing_left(lab)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_said_and_the_brokers_part_is_done(lab, servers):
     """Frozen, not gone: the worst case. The broker's tasks are purged, workers hear the revoke."""
     _, ours = servers

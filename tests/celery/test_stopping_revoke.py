@@ -96,6 +96,7 @@ def test_a_revoked_member_ends_its_chord(prefork):
     assert records(prefork, member) == ["revoked"]
 
 
+@pytest.mark.slow
 def test_a_running_task_is_terminated_and_what_a_worker_holds_is_discarded(prefork):
     """``terminate`` signals the process; the event and the signal come once for each task."""
     with events(prefork) as seen:
@@ -153,6 +154,7 @@ def test_a_sender_without_tq_reaches_tasks_that_no_worker_has(prefork):
     stock.close()
 
 
+@pytest.mark.slow
 def test_a_destination_says_who_terminates_and_not_who_forgets(prefork):
     """A scheduled task is no worker's: revoked for one of them, it is revoked for all."""
     delayed, running = prefork.send("nap", 0.0, countdown=3600), prefork.send("nap", 0.7)

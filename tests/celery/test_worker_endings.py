@@ -7,24 +7,14 @@ import time
 
 import pytest
 from celery import chord, group
-from celery.exceptions import TaskRevokedError, TimeLimitExceeded
+from celery.exceptions import TaskRevokedError
 
 from tests.celery.worker_lab import POOLS
 from tests.waiting import assert_idle, wait_until
 from tq_celery import errors
 
 
-def test_a_hard_time_limit_is_a_failure(worker_lab):
-    lab = worker_lab()
-    lab.worker("prefork")
-    with pytest.raises(TimeLimitExceeded):
-        lab.send("slow").get(timeout=15)
-    assert lab.settled(1)[0]["outcome"] == "failed"
-    assert lab.send("add", 1, 1).get(timeout=10) == 2
-    lab.idle()
-
-
-@pytest.mark.parametrize("pool", ["prefork", "gevent"])
+@pytest.mark.parametrize("pool", ["prefork", pytest.param("gevent", marks=pytest.mark.slow)])
 def test_a_terminated_task_is_revoked_and_does_not_run_again(worker_lab, pool):
     lab = worker_lab()
     lab.worker(pool)
@@ -39,7 +29,13 @@ def test_a_terminated_task_is_revoked_and_does_not_run_again(worker_lab, pool):
     lab.idle()
 
 
-@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(
+    "pool",
+    [
+        "prefork",
+        *(pytest.param(pool, marks=pytest.mark.slow) for pool in POOLS if pool != "prefork"),
+    ],
+)
 def test_revoked_and_expired_tasks_end_without_a_start(worker_lab, pool):
     lab = worker_lab()
     lab.worker(pool, concurrency=1)
@@ -55,7 +51,7 @@ def test_revoked_and_expired_tasks_end_without_a_start(worker_lab, pool):
     outcomes = {record["id"]: record["outcome"] for record in lab.settled(3)}
     assert outcomes[first.id] == "completed"
     assert outcomes[revoked.id] == "revoked"
-    assert outcomes[expired.id] in ("expired", "revoked")
+    assert outcomes[expired.id] == "expired"
     assert len(lab.runs()) == 1
 
 

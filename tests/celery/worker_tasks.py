@@ -146,10 +146,6 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     def leave() -> None:
         raise SystemExit(3)
 
-    @tq.task(shared=False, name="slow", time_limit=1)
-    def slow() -> None:
-        time.sleep(30)
-
     @tq.task(shared=False, name="limited", rate_limit="5/s", bind=True)
     def limited(self) -> None:
         _note("start", self.request.id)
