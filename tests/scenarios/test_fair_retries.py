@@ -17,8 +17,8 @@ def end(pool: Simulation, *, retry: bool, delay: int | None) -> None:
     key = TaskKey.decode(pool.store.ns.exec[token.queue][token.entry].key)
     if retry:
         child = task(f"{key.id}r{key.retries + 1}", run.tenant, token.queue, delay=delay)
-        child = replace(
-            child, key=key._replace(retries=key.retries + 1), parent=token,
+        child = child._replace(
+            key=key._replace(retries=key.retries + 1), parent=token,
             supersedes=Outcome.RETRIED,
         )  # fmt: skip
         assert pool.store.submit(child, NO_LIMITS).status == "accepted"
