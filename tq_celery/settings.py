@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import urlencode
 
 from tq_celery.errors import SettingsError
 
@@ -47,6 +48,11 @@ URL_FORMS: Final = (
     "or sentinel://host:port,host:port/master"
 )
 _SCHEMES = ("redis", "rediss", "redis+socket", "unix", "sentinel")
+
+#: Options of TLS, in the query of a URL or in the setting ``ssl``.
+TLS_OPTIONS: Final = (
+    "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname",
+)  # fmt: skip
 
 #: Options a route may set for the tasks whose names match its pattern.
 ROUTE_OPTIONS: Final = ("tenant", "cost", "priority", "deadline", "fraction", "on_unavailable")
@@ -181,8 +187,7 @@ def _url(name: str, value: object) -> object:
     raise SettingsError(name, type(value).__name__, URL_FORMS)
 
 
-def _routes(name: str, value: object) -> object:
-    allowed = "a mapping of task name patterns to options " + ", ".join(ROUTE_OPTIONS)
+def _mapping(name: str, value: object, allowed: str) -> Mapping[Any, Any]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -190,14 +195,33 @@ def _routes(name: str, value: object) -> object:
             raise SettingsError(name, value, allowed + " (as JSON)") from None
     if not isinstance(value, Mapping):
         raise SettingsError(name, value, allowed)
-    for pattern, options in value.items():
+    return value
+
+
+def _routes(name: str, value: object) -> object:
+    allowed = "a mapping of task name patterns to options " + ", ".join(ROUTE_OPTIONS)
+    found = _mapping(name, value, allowed)
+    for pattern, options in found.items():
         if not isinstance(pattern, str) or not pattern or not isinstance(options, Mapping):
             raise SettingsError(f"{name}[{pattern!r}]", options, allowed)
         for option in options:
             if option not in ROUTE_OPTIONS:
                 hint = did_you_mean(str(option), ROUTE_OPTIONS)
                 raise SettingsError(f"{name}[{pattern!r}]", option, allowed + hint)
-    return {pattern: dict(options) for pattern, options in value.items()}
+    return {pattern: dict(options) for pattern, options in found.items()}
+
+
+def _ssl(name: str, value: object) -> object:
+    allowed = "a mapping of " + ", ".join(TLS_OPTIONS)
+    options = {}
+    for option, each in _mapping(name, value, allowed).items():
+        if option not in TLS_OPTIONS:
+            hint = did_you_mean(str(option), TLS_OPTIONS)
+            raise SettingsError(name, option, allowed + hint)
+        # Celery's own settings hold constants of the module ssl.
+        each = getattr(each, "name", each)
+        options[option] = str(each).lower() if isinstance(each, bool) else str(each)
+    return options
 
 
 _YEAR = 365 * 86_400
@@ -213,6 +237,8 @@ class Settings:
 
     #: Where the namespace lives; see :data:`URL_FORMS`. Kept out of ``repr``: it may hold a secret.
     url: str = _setting("redis://localhost:6379/0", _url, repr=False)
+    #: TLS options of every client, named as in Celery's ``broker_use_ssl``; those in the URL win.
+    ssl: Mapping[str, object] = field(default_factory=dict, metadata={"check": _ssl}, hash=False)
     #: Names the keys on the server; two applications that share it share their queues.
     namespace: str = _setting(
         "celery", _text(r"[^{}\s\x00-\x1f]+", 128, "1 to 128 bytes without braces or blanks")
@@ -264,6 +290,10 @@ class Settings:
         for each in dataclasses.fields(self):
             value = each.metadata["check"](f"tq_{each.name}", getattr(self, each.name))
             object.__setattr__(self, each.name, value)
+        if self.ssl:
+            missing = {k: v for k, v in self.ssl.items() if f"{k}=" not in self.url}
+            more = ("&" if "?" in self.url else "?") + urlencode(missing) if missing else ""
+            object.__setattr__(self, "url", self.url + more)
         if self.lease < self.leader_ttl / 4:
             raise SettingsError(
                 "tq_lease",

@@ -20,6 +20,7 @@ PAGE = Path(__file__).with_name("settings.md")
 #: are those that only seed an empty one.
 READ_BY = {
     "url": "all",
+    "ssl": "all",
     "namespace": "all",
     "policy": "namespace",
     "order_within": "namespace",

@@ -35,8 +35,9 @@ class Deployment:
     """``url`` is the scheduler's server; ``broker``, ``backend`` and ``conf`` are Celery's own."""
 
     def __init__(
-        self, url: str, folder: Path, *, broker: str, backend: str, runs: str, **conf: Any
-    ) -> None:
+        self, url: str, folder: Path, *, broker: str, backend: str, runs: str,
+        settings: dict[str, Any] | None = None, **conf: Any,
+    ) -> None:  # fmt: skip
         self.url, self.folder = url, folder
         self.environ = {
             worker_tasks.BROKER: broker,
@@ -46,9 +47,14 @@ class Deployment:
             "TQ_URL": url,
             "TQ_NAMESPACE": "lab",
             "TQ_LEASE": "2",
+            **{f"TQ_{name.upper()}": json.dumps(v) for name, v in (settings or {}).items()},
         }
         self.app = worker_tasks.build(
-            self.environ, url=url, namespace="lab", routes={"no.such.*": {}}
+            self.environ,
+            url=url,
+            namespace="lab",
+            routes={"no.such.*": {}},
+            **(settings or {}),
         )
         self.said: list[str] = []
         self.processes: list[tuple[subprocess.Popen[bytes], Path]] = []

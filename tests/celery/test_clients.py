@@ -247,14 +247,18 @@ def tls_server(make_server: Any, certificates: Path) -> Any:
 def test_tls_with_a_clients_certificate_reaches_every_client(
     tls_server: Any, certificates: Path, deploy: Any
 ) -> None:
-    """Producers, scheduler, commands, the worker's thread, and the process that renews its lease:
-    while a task holds the interpreter's lock for two leases, only that process can."""
-    options = (
-        f"ssl_ca_certs={certificates}/ca.crt&ssl_certfile={certificates}/client.crt"
-        f"&ssl_keyfile={certificates}/client.key"
-    )
+    """Options of the address and of ``tq_ssl``, in producers, scheduler, commands, the worker's
+    thread, and the process that renews its lease: while a task holds the interpreter's lock for two
+    leases, only that process can. Seen to fail with the options kept from that process."""
     deployment = deploy(
-        f"rediss://127.0.0.1:{tls_server.tls_port}/0?{options}", **celery_on(tls_server)
+        f"rediss://127.0.0.1:{tls_server.tls_port}/0?ssl_ca_certs={certificates}/ca.crt",
+        settings={
+            "ssl": {
+                "ssl_certfile": f"{certificates}/client.crt",
+                "ssl_keyfile": f"{certificates}/client.key",
+            }
+        },
+        **celery_on(tls_server),
     )
     deployment.start("threads")
     with tls_server.client() as looker:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,22 @@ import pytest
 
 from tq_celery.errors import SettingsError
 from tq_celery.settings import Settings, did_you_mean, parse_duration, safe_url
+from tq_celery.store.urls import parse_url
 
 #: For every setting: good values with their normal form, and values that are refused.
 CASES: dict[str, tuple[list[tuple[object, object]], list[object]]] = {
     "url": (
         [(u, u) for u in ("redis://h/1", "rediss://h", "unix:///s", "sentinel://a,b/m")],
         ["", "localhost", "http://h", "redis://", 5, None],
+    ),
+    "ssl": (
+        [
+            ({}, {}),
+            ('{"ssl_ca_certs": "/ca"}', {"ssl_ca_certs": "/ca"}),
+            ({"ssl_cert_reqs": ssl.CERT_NONE}, {"ssl_cert_reqs": "CERT_NONE"}),
+            ({"ssl_check_hostname": False}, {"ssl_check_hostname": "false"}),
+        ],
+        [[], "{", {"ca_certs": "/ca"}, {1: "x"}, 5, None],
     ),
     "namespace": ([("a.b-c", "a.b-c"), ("n" * 128, "n" * 128)], ["", "a{b", "a b", "n" * 129, 1]),
     "policy": ([(p, p) for p in ("fifo", "priority", "edf", "wfq", "none")], ["WFQ", "", 1, None]),
@@ -272,3 +283,18 @@ def test_safe_urls(url: str, safe: str) -> None:
 def test_hints_only_for_what_is_close() -> None:
     assert did_you_mean("bach", ["batch", "lease"]) == "; did you mean 'batch'?"
     assert did_you_mean("zzz", ["batch"]) == ""
+
+
+def test_tls_options_join_the_url_that_every_client_is_made_from() -> None:
+    settings = Settings(
+        url="rediss://:p%3F@h/2?ssl_ca_certs=/own",
+        ssl={"ssl_ca_certs": "/ca", "ssl_certfile": "/a b", "ssl_cert_reqs": ssl.CERT_REQUIRED},
+    )
+    assert parse_url(settings.url).options == {
+        "ssl_ca_certs": "/own", "ssl_certfile": "/a b", "ssl_cert_reqs": "required",
+    }  # fmt: skip
+    assert dataclasses.replace(settings).url == settings.url
+    with pytest.raises(SettingsError, match="only with rediss"):
+        parse_url(Settings(ssl={"ssl_ca_certs": "/ca"}).url)
+    with pytest.raises(SettingsError, match="did you mean 'ssl_keyfile'"):
+        Settings(ssl={"ssl_keyfle": "/k"})

@@ -21,12 +21,11 @@ from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote
 
 from tq_celery.errors import SettingsError
-from tq_celery.settings import URL_FORMS, did_you_mean, safe_url
+from tq_celery.settings import TLS_OPTIONS, URL_FORMS, did_you_mean, safe_url
 
 __all__ = ["Target", "parse_url"]
 
-_TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
-_OPTIONS = ("db", "virtual_host", "client_name", *_TLS_OPTIONS, "ssl_check_hostname")
+_OPTIONS = ("db", "virtual_host", "client_name", *TLS_OPTIONS)
 _SENTINEL_OPTIONS = ("ssl", "sentinel_username", "sentinel_password")
 _TRUE = ("1", "true", "yes")
 
