@@ -10,9 +10,11 @@ What it hooks, all of it:
 ``app.steps["consumer"]``      the worker's step, which reads the queues the worker consumes anyway
 worker's ``revoke`` commands   write to the namespace too, in this application's workers alone
 ``celery purge``               purges scheduled tasks too, when it runs for this application
+a Redis result backend         subscribes when a scheduled task's result is waited for, not when the
+                               task is sent, which could take longer than the call may
 =============================  ==================================================================
 
-Registered tasks, their classes, the broker and the result backend are left as they are. Nothing
+Registered tasks, their classes, the broker and all else of the backend stay as they are. Nothing
 connects before the first scheduled task is sent, revoked or purged.
 """
 

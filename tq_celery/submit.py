@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -22,7 +23,7 @@ from tq_celery.store.record import TaskKey
 if TYPE_CHECKING:
     from tq_celery.publish import Publisher
 
-__all__ = ["EventForwarder", "SubmitProducer", "collect"]
+__all__ = ["EventForwarder", "SubmitProducer", "collect", "spare_subscribing"]
 
 logger = logging.getLogger(__name__)
 
@@ -182,6 +183,26 @@ class SubmitProducer:
         except DuplicateTaskError:
             if not self.first_stands:
                 raise
+
+
+def spare_subscribing(backend: Any) -> None:
+    """Let a Redis result backend not subscribe to the result of a scheduled task when it is sent.
+
+    To do so it connects, with retries of its own, for as long as its server is away or forever,
+    whatever the deadline of the call (celery/celery #4296). Nothing is lost: whoever waits for a
+    result subscribes first, and then looks whether it is there already.
+    """
+    redis = sys.modules.get("celery.backends.redis")
+    if redis is None or "on_task_call" in vars(backend):
+        return
+    if isinstance(backend, redis.RedisBackend):
+        subscribe = backend.on_task_call
+
+        def on_task_call(producer: Any, task_id: str) -> None:
+            if not isinstance(producer, SubmitProducer):
+                subscribe(producer, task_id)
+
+        backend.on_task_call = on_task_call
 
 
 class EventForwarder:

@@ -14,7 +14,7 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 
 from tests.celery.recording import Lab
-from tq_celery import TQ, PayloadTooLargeError, QueueFullError, StoreUnavailableError
+from tq_celery import TQ, BulkError, PayloadTooLargeError, QueueFullError, StoreUnavailableError
 from tq_celery.store.producers import Line, Producers
 
 #: Seconds for a call in these tests, and what a busy machine may add.
@@ -96,6 +96,73 @@ def test_frozen_server(make_server: Any, namespace: str) -> None:
         server.resume()
     noop.delay()
     tq.producers.close()
+
+
+@pytest.mark.parametrize("way", ["delay", "bulk", "in a task"])
+@pytest.mark.parametrize("fault", ["stopped", "paused", "frozen", "black hole"])
+def test_the_first_call_of_a_process_with_a_redis_result_backend(
+    make_server: Any, namespace: str, black_hole: str, fault: str, way: str
+) -> None:
+    """celery/celery #4296: the result backend, on the same server, raised after 19 s or never.
+
+    Nothing was connected before, so every wait there can be is met: connecting to the server, to
+    the result backend, and the reply. Seen to hang when the backend subscribes as in stock Celery.
+    """
+    server = make_server()
+    url = black_hole if fault == "black hole" else server.url
+    app = Celery(namespace, broker="memory://", backend=url, set_as_current=False)
+    tq = TQ(app, url, publish_timeout=0.4)
+    noop = tq.task(name="t.noop", shared=False)(nothing)
+    with server.client() as client:
+        {
+            "stopped": server.halt,
+            "paused": lambda: client.execute_command("CLIENT", "PAUSE", 120_000, "WRITE"),
+            "frozen": server.pause,
+            "black hole": lambda: None,
+        }[fault]()
+        started = time.monotonic()
+        try:
+            with pytest.raises((OperationalError, BulkError)):
+                if way == "delay":
+                    noop.delay()
+                elif way == "bulk":
+                    tq.submit_many([(noop,)] * 3)
+                else:
+
+                    def outer() -> None:
+                        noop.delay()
+
+                    app.task(name="t.outer", shared=False)(outer).apply(throw=True)
+            assert time.monotonic() - started < 0.4 + GRACE
+        finally:
+            if fault == "frozen":
+                server.resume()
+            if fault == "paused":
+                client.execute_command("CLIENT", "UNPAUSE")
+
+
+def nothing() -> None: ...
+
+
+@pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_results_arrive_all_the_same(server: Any, namespace: str, order: str) -> None:
+    """Whoever waits for a result subscribes then, be it there already or not."""
+    app = Celery(namespace, broker="memory://", backend=server.url, set_as_current=False)
+    tq = TQ(app, server.url)
+    result = tq.task(name="t.noop", shared=False)(nothing).delay()
+    backend: Any = app.backend
+    storing = threading.Timer(
+        0.0 if order == "before" else 0.2, backend.store_result, (result.id, 7, "SUCCESS")
+    )
+    storing.start()
+    if order == "before":
+        storing.join()
+    assert result.get(timeout=5) == 7
+    storing.join()
+    tq.producers.close()
+    backend.result_consumer.stop()
+    backend.client.connection_pool.disconnect()
 
 
 def test_a_restart_inside_the_deadline_is_not_noticed(make_server: Any, namespace: str) -> None:
