@@ -69,8 +69,9 @@ class OnCommit:
         send = {**options}
         if vars(self._get_app()).get("tq") is not None:
             seen = args, kwargs
-            if self._dump_pydantic_arguments is not None and options.get("serializer") != "pickle":
-                seen = self._dump_pydantic_arguments(args, kwargs)
+            plain = getattr(self, "_dump_pydantic_arguments", None)
+            if plain is not None and options.get("serializer") != "pickle":
+                seen = plain(args, kwargs)
             # What the class declares for Celery counts as given at the call there, too.
             send[FOUND] = options_of(self, *seen, {**self._get_exec_options(), **options})
         transaction.on_commit(partial(self.apply_async, args, kwargs, *rest, **send), using=using)

@@ -47,6 +47,16 @@ def by_app_class(lab: Lab) -> Any:
     return lab.tq.task(name="give", tenant="account")(give)
 
 
+def by_context_task(lab: Lab) -> Any:
+    """The way of Flask's documentation: a subclass of the application's own class."""
+
+    class ContextTask(Marking, lab.app.Task):  # type: ignore[name-defined]
+        pass
+
+    lab.app.Task = ContextTask
+    return lab.tq.task(name="give", tenant="account")(give)
+
+
 def by_task_cls(lab: Lab) -> Any:
     lab.app.task_cls = Marking
     return lab.tq.task(name="give", tenant="account")(give)
@@ -79,7 +89,15 @@ def by_class(lab: Lab) -> Any:
 
 @pytest.mark.parametrize(
     "declare",
-    [by_decorator, by_app_class, by_task_cls, by_shared_task, by_plain_decorator, by_class],
+    [
+        by_decorator,
+        by_app_class,
+        by_context_task,
+        by_task_cls,
+        by_shared_task,
+        by_plain_decorator,
+        by_class,
+    ],
 )
 def test_a_base_class_of_the_applications_own_keeps_its_part(declare: Any) -> None:
     """Seen to fail with our class before the application's, and with ``app.Task`` left out."""
