@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.waiting import wait_until
+from tq_celery.effective import ambient_tenant
 
 PROJECT = Path(__file__).parents[1] / "django_project"
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "use-with-django.md"
@@ -105,6 +108,16 @@ def test_the_project_runs_and_a_flood_does_not_hold_up_the_others(site: Site) ->
     assert site.manage("shell", "-v", "0", "-c", shell).split()[-1] == str(MANY + FEW)
 
 
+def test_the_projects_middleware_names_the_tenant_of_a_request() -> None:
+    middleware = runpy.run_path(str(PROJECT / "project" / "middleware.py"))["tenant_middleware"]
+    seen: list[Any] = []
+    view = middleware(lambda request: seen.append(ambient_tenant()))
+    for user in (SimpleNamespace(account_id="acme"), SimpleNamespace(account_id=7), object()):
+        view(SimpleNamespace(user=user))
+    assert seen == [b"acme", b"7", None]
+    assert ambient_tenant() is None
+
+
 def blocks() -> dict[str, str]:
     """Return the page's blocks of Python by the file that their first line names."""
     found = re.findall(
@@ -116,7 +129,10 @@ def blocks() -> dict[str, str]:
 def test_the_page_shows_the_files_of_the_project() -> None:
     """Each block is a file of the project that the test above runs, or a part of one."""
     shown = blocks()
-    assert {"project/celery.py", "project/settings.py", "shop/tasks.py"} <= set(shown)
+    assert set(shown) == {
+        "project/celery.py", "project/settings.py", "project/middleware.py", "shop/tasks.py",
+        "shop/management/commands/flood.py",
+    }  # fmt: skip
     for name, text in shown.items():
         file = (PROJECT / name).read_text("utf-8")
         for part in text.strip("\n").split("\n...\n"):
