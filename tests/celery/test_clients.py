@@ -5,6 +5,7 @@ celery/kombu #1494: one client forgot the prefix, and control was dead for a use
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import click
 import pytest
 
 from tests.celery.deployment import APART, COMMANDS, Deployment, plain
+from tests.celery.worker_lab import ROOT
 from tests.servers import RedisServer, Unavailable, ValkeyServer
 from tests.unit.test_client import SentinelServer
 from tests.waiting import wait_until
@@ -186,6 +188,21 @@ def test_every_command_is_tried_with_such_a_server() -> None:
         if name not in APART and not any(f"{line} ".startswith(f"{name} ") for line in COMMANDS)
     }
     assert untried == set()
+
+
+def test_clients_and_names_of_keys_are_made_in_one_place_each() -> None:
+    """Seen to fail with a client made by ``from_url``, and with a key written out in a script."""
+    for path in (ROOT / "tq_celery").rglob("*.*"):
+        if path.suffix not in (".py", ".lua"):
+            continue
+        text = path.read_text("utf-8")
+        code = re.sub(r'"""(?s:.*?)"""|``.*?``|^\s*(#|--).*$', "", text, flags=re.MULTILINE)
+        if path.name != "client.py":
+            made = re.findall(r"from_url\(|\bredis\.Redis\((?!connection_pool=)|Sentinel\(", code)
+            assert made == [], f"{path}: {made}"
+        if path.name != "keys.py":
+            named = re.findall(r"[\"']tq:\{.*", code)
+            assert named == [], f"{path}: {named}"
 
 
 # --- TLS -----------------------------------------------------------------------------------------
