@@ -26,7 +26,7 @@ from celery.worker.state import task_ready
 from tq_celery.stopping import remembered
 from tq_celery.worker.credit import Slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
-from tq_celery.worker.green import start_native
+from tq_celery.worker.green import keep_yielding, start_native
 from tq_celery.worker.handon import read_before_handing_on
 from tq_celery.worker.handover import Handover, handover_for
 from tq_celery.worker.inspecting import Inspecting
@@ -34,6 +34,7 @@ from tq_celery.worker.lingering import Lingering
 from tq_celery.worker.obituaries import write_obituary
 from tq_celery.worker.panel import hook_panel
 from tq_celery.worker.reader import Offer, Reader
+from tq_celery.worker.reconnecting import take_results, tend_while_reconnecting
 from tq_celery.worker.request import stopping
 from tq_celery.worker.revocations import Revocations
 from tq_celery.worker.standin import StandIn
@@ -47,6 +48,8 @@ logger = logging.getLogger("tq_celery.worker")
 SPELL = 0.01
 #: Deliveries in the prefork pool's hands per slot: one runs, one waits for its process.
 PREFORK_DEPTH = 2
+#: Seconds without slots after each look at a prefork pool whose broker is away; one look a second.
+UNABLE = 2.5
 #: Longest wait for the last settlement, seconds.
 LAST_SETTLEMENT = 5.0
 
@@ -65,6 +68,8 @@ class TQStep(bootsteps.StartStopStep):
         self._strategies: Strategies | None = None
         self._spent: list[StandIn] = []
         self._closed = False
+        #: Until when, in monotonic seconds, the pool starts nothing for want of a broker.
+        self._unable_until = 0.0
         self._lingering: Lingering | None = None
         self._inspecting: Inspecting | None = None
 
@@ -75,6 +80,7 @@ class TQStep(bootsteps.StartStopStep):
         kind = c.pool.__class__.__module__.rpartition(".")[2]
         self._in_process = kind != "prefork"
         if self.reader is None:
+            keep_yielding()
             self._begin(c, kind)
         assert self.reader is not None
         hook_panel(c, self.reader.revocations)
@@ -82,6 +88,7 @@ class TQStep(bootsteps.StartStopStep):
             self._inspecting = Inspecting(c.app, self.reader)
         self._inspecting.hook(c)
         self._strategies = Strategies(c, self._table, in_process=self._in_process)
+        self._unable_until = 0.0
         assert self._handover is not None
         if not self._in_process:
             self._table.hand_over_again()
@@ -146,6 +153,7 @@ class TQStep(bootsteps.StartStopStep):
         self._solo = kind == "solo"
         self._handover = handover_for(c, self._table.arrived, self._pump)
         self._close_before_soft_shutdown(c.controller)
+        tend_while_reconnecting(c, self._tend)
         start_native(reader.run)
 
     def _close_before_soft_shutdown(self, controller: Any) -> None:
@@ -158,6 +166,15 @@ class TQStep(bootsteps.StartStopStep):
 
         controller.wait_for_soft_shutdown = close_and_wait
 
+    def _tend(self) -> None:
+        """Go on with scheduled tasks in the main thread while it waits for the broker."""
+        c = self._consumer
+        if self._in_process:
+            self._pump()
+        elif c.hub is not None:
+            self._unable_until = monotonic() + UNABLE
+            take_results(c.pool._pool)
+
     def _new_stand_in(self, reader: Reader) -> StandIn:
         settings = self._consumer.app.tq.settings
         return StandIn(settings.url, reader.store.keys.prefix, reader.name, settings.lease)
@@ -166,7 +183,10 @@ class TQStep(bootsteps.StartStopStep):
         """Say what the worker can take; called by the I/O thread."""
         c = self._consumer
         queues = tuple(sorted(c.app.amqp.queues.consume_from))
-        slots = self._slots.offered(pool_size(c), self._table, monotonic())
+        now = monotonic()
+        slots = self._slots.offered(pool_size(c), self._table, now)
+        if now < self._unable_until:
+            slots = 0
         return Offer(queues, slots, not (self._closed or stopping()))
 
     def _pump(self) -> None:

@@ -6,13 +6,28 @@ hold up a green one, and with it the lease. What runs in the worker's own thread
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
 from kombu.utils.compat import detect_environment
 
-__all__ = ["spawn", "start_native", "wait_readable"]
+__all__ = ["keep_yielding", "spawn", "start_native", "wait_readable"]
+
+
+def keep_yielding() -> None:
+    """Let other greenlets run while kombu waits for its next attempt to connect.
+
+    Under gevent some of kombu's modules are loaded before ``time.sleep`` is replaced, and keep the
+    real one: it then stops the whole process for as long as a broker is away.
+    """
+    if detect_environment() == "gevent":
+        from gevent.monkey import get_original
+        from kombu.utils import functional
+
+        if functional.sleep is get_original("time", "sleep"):
+            functional.sleep = time.sleep
 
 
 def start_native(run: Callable[[], None]) -> None:
