@@ -9,11 +9,13 @@ results, ``celery control``, Flower), which is why that is the one method hooked
 The store is told first: a broadcast that waits for replies gives what waits time to start. A store
 that has not answered within a second is told after the broadcast, so that Celery's part is never
 held up for long, and is done whatever happens to ours. If that fails too, StoreUnavailableError
-says so. Workers that heard the broadcast write it to the store as well, as soon as they can.
+says so, or the log does with ``tq_on_unavailable = "broker"``. Workers that heard the broadcast
+write it to the store as well, as soon as they can.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -41,12 +43,18 @@ __all__ = [
     "task_ids_of",
 ]
 
+logger = logging.getLogger("tq_celery.stopping")
+
 Reply = TypeVar("Reply")
 
 #: Seconds before the first repeat of a call that found the store away; doubles.
 FIRST_PAUSE = 0.05
 #: Longest wait for the store before a broadcast, seconds.
 FIRST_TRY = 1.0
+_HALF_DONE = (
+    "the workers were told, but the scheduler's server did not answer: scheduled tasks that no "
+    "worker has yet may still run"
+)
 #: Celery's commands that revoke, and the argument that says what.
 REVOKING = {
     "revoke": "task_id",
@@ -133,13 +141,16 @@ class Stopping:
         return _nothing
 
     def _after(self, command: str, step: Callable[[StoppingStore], object]) -> None:
+        settings = self._tq.settings
         try:
-            self._repeat(step, self._tq.settings.publish_timeout)
+            self._repeat(step, settings.publish_timeout)
         except StoreUnavailableError as error:
+            if settings.on_unavailable == "broker":
+                # the application shall go on without the store, as with what it sends
+                logger.error("%s: %s (%s)", command, _HALF_DONE, error)
+                return
             raise StoreUnavailableError(
-                command,
-                "the workers were told, but the scheduler's server did not answer: scheduled tasks "
-                f"that no worker has yet may still run; repeat the call ({error})",
+                command, f"{_HALF_DONE}; repeat the call ({error})"
             ) from error
 
 

@@ -104,6 +104,19 @@ def test_eager_tasks_need_no_server_to_be_stopped(make_app):
     assert app.control.enable_events() is None, "other commands ask no store"
 
 
+def test_an_application_that_goes_on_without_the_store_is_not_stopped(make_app, caplog):
+    """With ``tq_on_unavailable = "broker"`` a revocation is half done, and the log says so."""
+    app = make_app(control=Special)
+    TQ(app, NOWHERE, publish_timeout=0.05, on_unavailable="broker")
+    assert app.control.revoke("some-id") is None
+    assert app.control.heard == ["revoke"]
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert "may still run" in record.getMessage()
+    with pytest.raises(StoreUnavailableError):
+        app.control.purge()
+
+
 def test_a_store_that_refuses_comes_after_celerys_part(make_app):
     """A wrong URL is said, once the workers have been told."""
     app = make_app(control=Special)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -104,6 +105,27 @@ def test_celery_purge_counts_both_and_asks_first(lab):
             result.get(timeout=15)
         assert records(lab, result) == ["revoked"]
     nothing_left(lab)
+
+
+@pytest.mark.slow
+def test_tq_cancel_ends_what_runs_and_what_waits(lab):
+    """From the shell, with the application: the store is told, and the workers are."""
+    lab.worker("prefork", concurrency=1)
+    running = lab.send("nap", 60.0)
+    wait_until(lambda: lab.runs(), "it runs")
+    waiting = lab.send("nap", 0.0)
+    words = ["tq", "cancel", running.id, waiting.id, "--terminate", "--signal", "SIGKILL", "--json"]
+    done = celery(lab, *words)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["ids"] == {running.id: "dispatched", waiting.id: "revoked"}
+    assert document["told"]
+    for result in (running, waiting):
+        with pytest.raises(TaskRevokedError):
+            result.get(timeout=15)
+    nothing_left(lab)
+    assert lab.outcomes() == {"revoked": 2}
+    assert len(lab.runs()) == 1
 
 
 @pytest.mark.slow
