@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests import leaks
 from tests.celery import seeing_tasks
 from tests.servers import ValkeyServer
 from tests.waiting import wait_until
@@ -88,6 +89,11 @@ class SeeingLab:
         workers = sum("worker" in process.args for process in self.processes)  # type: ignore[operator]
         request = self.app.control.inspect(timeout=timeout, limit=workers)
         return getattr(request, command)(*args) or {}
+
+    def left(self) -> list[str]:
+        """Return the namespace's keys that neither design nor the running workers account for."""
+        alive = {"workers (zset)", "announcements (hash)"}
+        return [each for each in leaks.leaked(self.client, "seen") if each not in alive]
 
     @contextmanager
     def events(self) -> Iterator[list[dict[str, Any]]]:

@@ -25,15 +25,15 @@ BROKER, BACKEND, CONF, SHOTS = "SEEN_BROKER", "SEEN_BACKEND", "SEEN_CONF", "SEEN
 def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     """Return the application; ``settings`` are given to ``TQ``."""
     app = Celery("seen", broker=environ[BROKER], backend=environ[BACKEND], set_as_current=False)
-    app.conf.update(
-        broker_connection_retry_on_startup=True,
-        worker_hijack_root_logger=False,
-        task_track_started=True,
-        task_send_sent_event=True,
-        task_acks_late=True,
-        result_extended=True,
-        **json.loads(environ.get(CONF, "{}")),
-    )
+    conf = {
+        "broker_connection_retry_on_startup": True,
+        "worker_hijack_root_logger": False,
+        "task_track_started": True,
+        "task_send_sent_event": True,
+        "task_acks_late": True,
+        "result_extended": True,
+    }
+    app.conf.update(conf | json.loads(environ.get(CONF, "{}")))
     tq = TQ(app, **settings)
 
     def twins(name: str, **options: Any) -> Any:

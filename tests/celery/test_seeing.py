@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import redis
 
 from tests.celery.seeing_lab import SeeingLab, seeing_lab
 from tests.waiting import wait_until
@@ -199,3 +200,25 @@ def test_states_follow_a_task_to_its_end(lab: SeeingLab) -> None:
     assert "STARTED" in seen
     assert seen <= {"PENDING", "STARTED"}
     assert result.state == "SUCCESS"
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_ended_tasks_leave_no_key_behind(lab: SeeingLab, count: int) -> None:
+    """django-commons/django-tasks-scheduler #387: half ignored, some failing, all looked at.
+
+    Of the namespace only what is kept by design stays, of the results only what has a time to live.
+    """
+    tasks = lab.app.tasks
+    quiet, add = tasks["tq.quiet"], tasks["tq.add"]
+    with redis.Redis(port=lab.store.port, db=2, protocol=2) as results:
+        before = set(results.scan_iter(count=1000))
+        lab.app.tq.submit_many(
+            quiet.s(fail=number % 40 == 1) if number % 2 else add.s(number, 1)
+            for number in range(count)
+        )
+        for _ in range(10):
+            lab.inspect("active")
+        wait_until(lambda: lab.left() == [], "nothing is left", 60, 0.1)
+        kept: list[bytes] = list(set(results.scan_iter(count=1000)) - before)
+        assert len(kept) == count // 2, "ignored results are not written"
+        assert all(int(str(results.ttl(key))) > 0 for key in kept)

@@ -55,7 +55,7 @@ results                       stream  one entry per settled task; complete, bury
 dead                          stream  dead letters; bury; until purged or capped
 revoked                       zset    task id -> ms until which it is marked; revoke; until the last
                                       mark has ended, at most 50,000
-revoked_stamps                zset    stamped header and value -> ms, as ``revoked``; revoke
+revoked_stamps                zset    stamped header and value -> ms; revoke; as ``revoked``
 draining                      hash    key -> due ms, queue, tenant, record of a task that goes to
                                       the broker; remove; until it is published
 scan                          hash    queue -> HSCAN cursor of the orphan search; reclaim; kept
