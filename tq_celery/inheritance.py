@@ -13,10 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tq_celery.errors import OptionError
-from tq_celery.options import Deadline, check_cost, check_priority, check_tenant
+from kombu.utils.functional import LRUCache
 
-__all__ = ["EMBEDDED", "HEADER", "KEY_HEADER", "TOKEN_HEADER", "embed", "read_header", "spread"]
+from tq_celery.errors import OptionError
+from tq_celery.options import Deadline, check, check_cost, check_priority, check_tenant
+
+__all__ = [
+    "EMBEDDED", "HEADER", "KEY_HEADER", "TOKEN_HEADER",
+    "body_header", "embed", "read_header", "spread", "with_header", "without_cost",
+    "without_deadline",
+]  # fmt: skip
 
 #: Name of the header with tenant, priority, cost and deadline.
 HEADER = "tq"
@@ -26,6 +32,8 @@ TOKEN_HEADER, KEY_HEADER = "tq_token", "tq_key"
 EMBEDDED = ("link", "link_error", "chain", "chord")
 #: Arguments in which Celery's own signatures contain others.
 _MEMBERS = ("tasks", "header", "body")
+#: What the bodies of chords inherited with the first member that was sent here, by the body's id.
+_bodies: Any = LRUCache(limit=1000)
 
 
 def read_header(raw: object) -> dict[str, Any]:
@@ -54,10 +62,64 @@ def read_header(raw: object) -> dict[str, Any]:
 
 
 def spread(options: dict[str, Any], header: Mapping[str, Any]) -> None:
-    """Write ``header`` into the signatures that a send's ``options`` contain, where absent."""
+    """Write ``header`` into the signatures that a send's ``options`` contain, where absent.
+
+    A chord's body comes with every member of the header, and which of them sends it is chance: so
+    it inherits from the first that has something to pass on, in all of them.
+    """
     for name in EMBEDDED:
-        if options.get(name):
-            options[name] = embed(options[name], header)
+        contained = options.get(name)
+        if contained:
+            own = body_header(contained, header) if name == "chord" else header
+            options[name] = embed(contained, own)
+
+
+def body_header(body: Any, header: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what the body of a chord inherits: ``header``, or what an earlier member had."""
+    body_id = (body.get("options") or {}).get("task_id") if isinstance(body, Mapping) else None
+    if body_id is None:
+        return header
+    known: Mapping[str, Any] | None = _bodies.get(body_id)
+    if known is not None:
+        return known
+    if header:
+        _bodies[body_id] = header
+    return header
+
+
+def with_header(headers: Mapping[str, Any] | None, header: dict[str, Any]) -> dict[str, Any]:
+    """Return a message's headers with ours, and without what belongs to another delivery."""
+    if not headers:
+        return {HEADER: header}
+    merged = {**headers, HEADER: header}
+    merged.pop(TOKEN_HEADER, None)
+    merged.pop(KEY_HEADER, None)
+    return merged
+
+
+def without_cost(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a header for others: how long one task takes says nothing about the next."""
+    return {name: value for name, value in header.items() if name != "cost"}
+
+
+def without_deadline(body: Any, deadline: Deadline | None) -> Any:
+    """Return a chord's body without a deadline that was given to the whole chord.
+
+    Celery hands the options of a chord's call to its header and its body. Counted from the sending
+    of the body, "within a minute" would be another minute; the header's has begun already, and the
+    body inherits it. A deadline of the body's own stays.
+    """
+    if deadline is None or not isinstance(body, Mapping):
+        return body
+    options = body.get("options") or {}
+    try:
+        shared = check("deadline", options.get("deadline")) == deadline
+    except OptionError:
+        return body
+    if not shared:
+        return body
+    kept = {name: value for name, value in options.items() if name != "deadline"}
+    return {**body, "options": kept}
 
 
 def embed(signature: Any, header: Mapping[str, Any]) -> Any:

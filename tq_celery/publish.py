@@ -29,15 +29,22 @@ from tq_celery.detour import broker_priority, is_scheduled
 from tq_celery.effective import (
     FOUND,
     Effective,
-    ambient_tenant,
     current_request,
-    request_header,
     resolve,
     take_call,
 )
 from tq_celery.errors import UnsupportedTaskError
-from tq_celery.inheritance import EMBEDDED, HEADER, KEY_HEADER, TOKEN_HEADER, embed, spread
+from tq_celery.inheritance import (
+    EMBEDDED,
+    KEY_HEADER,
+    TOKEN_HEADER,
+    spread,
+    with_header,
+    without_cost,
+    without_deadline,
+)
 from tq_celery.options import MAX_PRIORITY, Rules
+from tq_celery.ordinary import OrdinarySender, release_unlocks
 from tq_celery.queues import QueueNames
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Token
@@ -49,8 +56,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Publisher"]
 
-#: Options of ours that mean nothing to a broker; ``priority`` means something to both.
-_OURS = ("tenant", "cost", "deadline")
 #: Celery's tasks that run other tasks in a loop: they are scheduled when those are.
 _LOOPS = frozenset({"celery.map", "celery.starmap"})
 #: Longest countdown in seconds, about 300 years: a due time must stay an exact score.
@@ -64,6 +69,7 @@ class Publisher:
         self.tq = tq
         self.app = tq.app
         self._original = original
+        self._ordinary = OrdinarySender(tq, original)
         self.queues = QueueNames(tq.app)
         self._events = EventForwarder(tq.app)
         self._origin = (0, "")
@@ -92,11 +98,11 @@ class Publisher:
         if rest:
             names = list(inspect.signature(self._original).parameters)[8:]
             options.update(zip(names, rest, strict=False))
-        rules = self._rules(name, options)
+        rules = self._rules(name, options, kwargs)
         request = current_request()
         parent, outcome = self._parent(request, task_id, options)
         if rules is None and (parent is None or outcome is not Outcome.RETRIED):
-            return self._send_plain(
+            return self._ordinary.send(
                 request, name, args, kwargs, countdown, eta, task_id, producer, connection, options
             )
         repeats = parent is not None and outcome is Outcome.RETRIED
@@ -116,6 +122,10 @@ class Publisher:
                 request=request,
                 repeats=repeats,
             )
+        header = found.header(int(time.time() * 1000) + self.tq.producers.clock_offset)
+        release_unlocks(header, call.get("deadline"))
+        if options.get("chord"):
+            options["chord"] = without_deadline(options["chord"], call.get("deadline"))
         ranked = self._ranked(found, call, rules)
         share = self.fraction(rules)
         if parent is None and share < 1.0:
@@ -140,8 +150,7 @@ class Publisher:
         submit.first_stands = request is not None and (
             bool(options.get("reply_to")) or bool(options.get("retries"))
         )
-        header = found.header(int(time.time() * 1000) + self.tq.producers.clock_offset)
-        options["headers"] = _with_header(headers, header)
+        options["headers"] = with_header(headers, header)
         if "priority" not in (options.get("stamped_headers") or ()):
             options["priority"] = found.priority
         # Retrying is ours: Celery's way needs a broker connection.
@@ -149,7 +158,7 @@ class Publisher:
         for each in EMBEDDED:
             if options.get(each):
                 submit.embedded = {each: options[each] for each in EMBEDDED if options.get(each)}
-                spread(options, header if found.shares_cost else _without_cost(header))
+                spread(options, header if found.shares_cost else without_cost(header))
                 break
         # Used when the application sends ``task-sent`` events.
         options.setdefault("event_dispatcher", self._events)
@@ -205,8 +214,8 @@ class Publisher:
     ) -> None:
         """Turn the options of a send of ours into those of an ordinary one."""
         header = found.header(int(time.time() * 1000) + self.tq.producers.clock_offset)
-        options["headers"] = _with_header(options.get("headers"), header)
-        spread(options, header if found.shares_cost else _without_cost(header))
+        options["headers"] = with_header(options.get("headers"), header)
+        spread(options, header if found.shares_cost else without_cost(header))
         if ranked and "priority" not in (options.get("stamped_headers") or ()):
             router = options.get("router") or self.app.amqp.router
             asked = {**options}
@@ -216,15 +225,18 @@ class Publisher:
 
     # --- what is scheduled -----------------------------------------------------------------------
 
-    def _rules(self, name: str, options: Mapping[str, Any]) -> Rules | None:
+    def _rules(self, name: str, options: Mapping[str, Any], kwargs: Any) -> Rules | None:
         """Return the rules of a scheduled task, or None."""
         task = options.get("task_type")
         if task is None:
             self.tq.ensure_defined(name)
             task = self.app._tasks.get(name)
         rules = self.tq.routes.rules_of(name, task)
-        if rules is None and name in _LOOPS and options.get("route_name"):
-            inner = self._rules(options["route_name"], {})
+        if rules is None and name in _LOOPS:
+            looped = options.get("route_name")
+            if looped is None and kwargs and isinstance(kwargs.get("task"), Mapping):
+                looped = kwargs["task"].get("task")  # in a workflow Celery forgets the route's name
+            inner = self._rules(looped, {}, None) if isinstance(looped, str) else None
             return inner.literals() if inner is not None else None
         return rules
 
@@ -272,65 +284,6 @@ class Publisher:
         except ValueError:
             return None, outcome
 
-    # --- all other tasks -------------------------------------------------------------------------
-
-    def _send_plain(
-        self,
-        request: Any,
-        name: str,
-        args: Any,
-        kwargs: Any,
-        countdown: Any,
-        eta: Any,
-        task_id: str | None,
-        producer: Any,
-        connection: Any,
-        options: dict[str, Any],
-    ) -> Any:
-        """Pass a send on, with the workflow's header if there is a workflow."""
-        headers = options.get("headers")
-        # Backends that do not join chords themselves have the body sent by this task.
-        unlocks = bool(name == "celery.chord_unlock" and args and len(args) > 1)
-        contains = unlocks or any(options.get(each) for each in EMBEDDED)
-        header = self._plain_header(request, headers, options, contains)
-        if header:
-            options["headers"] = _with_header(headers, header)
-            spread(options, header)
-            if unlocks:
-                args = (args[0], embed(args[1], header), *args[2:])
-        return self._original(
-            name, args, kwargs, countdown, eta, task_id, producer, connection, **options
-        )
-
-    def _plain_header(
-        self,
-        request: Any,
-        headers: Mapping[str, Any] | None,
-        options: dict[str, Any],
-        contains: bool,
-    ) -> dict[str, Any]:
-        """Return the header of a task that is not scheduled; empty outside a workflow."""
-        header: dict[str, Any] = {}
-        inherited = request_header(request) if request is not None else None
-        if isinstance(inherited, Mapping):
-            header.update(_without_cost(inherited))
-        ambient = ambient_tenant()
-        if ambient is not None and contains:
-            header["tenant"] = ambient.decode("utf-8", "surrogateescape")
-        if headers and isinstance(headers.get(HEADER), Mapping):
-            header.update(headers[HEADER])
-        if any(each in options for each in _OURS):
-            priority = options.get("priority")
-            call = take_call(options, _OURS)
-            found = Effective(
-                call.get("tenant", b""), call.get("cost", 1.0), 0, call.get("deadline")
-            )
-            written = found.header(int(time.time() * 1000) + self.tq.producers.clock_offset)
-            header.update({each: written[each] for each in call})
-            if type(priority) is int and 0 <= priority <= 255:
-                header["priority"] = priority
-        return header
-
     # --- details of a scheduled send -------------------------------------------------------------
 
     def _check_protocol(self) -> None:
@@ -356,16 +309,6 @@ class Publisher:
         return None, max(0, math.ceil(aware.timestamp() * 1000))
 
 
-def _with_header(headers: Mapping[str, Any] | None, header: dict[str, Any]) -> dict[str, Any]:
-    """Return a message's headers with ours, and without what belongs to another delivery."""
-    if not headers:
-        return {HEADER: header}
-    merged = {**headers, HEADER: header}
-    merged.pop(TOKEN_HEADER, None)
-    merged.pop(KEY_HEADER, None)
-    return merged
-
-
 def _forget_broker_priority(request: Any, task_id: str | None, options: dict[str, Any]) -> None:
     """Take away the priority that a retry copied from its broker message: that is no one of ours.
 
@@ -375,10 +318,6 @@ def _forget_broker_priority(request: Any, task_id: str | None, options: dict[str
         return
     if options["priority"] == (request.delivery_info or {}).get("priority"):
         del options["priority"]
-
-
-def _without_cost(header: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in header.items() if name != "cost"}
 
 
 def _generation(request: Any) -> int:
