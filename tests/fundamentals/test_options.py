@@ -183,8 +183,8 @@ def renewed(account):
     return account
 
 
-def test_what_is_decorated_is_not_looked_up_in_the_routes(scheduled):
+def test_a_route_completes_a_declaration_and_does_not_change_it(scheduled):
     renewed.delay("acme").get(timeout=10)
 
-    assert scheduled().tenant == "default"
+    assert scheduled().tenant == "acme"
     assert scheduled().priority == 1
