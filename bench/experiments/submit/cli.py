@@ -20,7 +20,7 @@ __all__ = ["command"]
 
 BULK = "bench.experiments.submit.bulk"
 #: Tasks in bulk for one of ``delay()``, so that both take about as long.
-BULK_FACTOR = 5
+BULK_FACTOR = 10
 
 
 @click.command("submit")
@@ -65,16 +65,17 @@ def command(
         }
         for ours_name in ("tq", "tq_bulk")
     }
+    ratio["tq_bulk"]["tq"] = paired_ratio(rates["tq_bulk"], rates["tq"])._asdict()
     rows = [
         [
             name,
             *spread(kept),
             spread(cpu[name]).median,
-            *(_against(ratio, name, arm.name) for arm in arms[1:]),
+            *(_against(ratio, name, arm.name) for arm in arms),
         ]
         for name, kept in rates.items()
     ]
-    headers = ["arm", "tasks/s", "min", "max", "CPU us", *(f"x {arm.name}" for arm in arms[1:])]
+    headers = ["arm", "tasks/s", "min", "max", "CPU us", *(f"x {arm.name}" for arm in arms)]
     emit(
         "\n".join(
             [table(headers, rows), *(f"not run: {key}: {why}" for key, why in missing.items())]
@@ -122,4 +123,5 @@ def _measure(
 
 
 def _against(ratio: dict[str, dict[str, dict[str, float]]], name: str, rival: str) -> str:
-    return f"{ratio[name][rival]['median']:.2f}" if name in ratio else "-"
+    found = ratio.get(name, {}).get(rival)
+    return f"{found['median']:.2f}" if found else "-"
