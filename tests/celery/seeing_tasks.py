@@ -54,7 +54,7 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
         return 1
 
     @twins("nap")
-    def nap(seconds: float) -> str:
+    def nap(seconds: float, text: str = "") -> str:
         time.sleep(seconds)
         return "rested"
 

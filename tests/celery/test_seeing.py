@@ -190,6 +190,24 @@ def test_a_listing_is_bounded_and_cut(lab: SeeingLab) -> None:
 
 
 @pytest.mark.slow
+def test_long_arguments_are_shown_as_short_text(lab: SeeingLab) -> None:
+    """the-momentum/open-wearables #556: replies held a hundred megabytes of arguments.
+
+    Seen to fail without our ``info``.
+    """
+    task = lab.send("tq.nap", 1.5, "x" * 300_000)
+
+    def active() -> list[dict[str, Any]]:
+        return [each for answer in lab.inspect("active").values() for each in answer]
+
+    (shown,) = wait_until(active, "it runs", 10)
+    assert shown["id"] == task.id
+    assert shown["args"].startswith("(1.5, 'xxx")
+    assert len(repr(shown)) < 4_000
+    assert task.get(timeout=10) == "rested"
+
+
+@pytest.mark.slow
 def test_states_follow_a_task_to_its_end(lab: SeeingLab) -> None:
     result = lab.send("tq.nap", 0.3)
     seen = set()
