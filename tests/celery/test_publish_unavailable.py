@@ -272,3 +272,57 @@ def test_a_retry_is_given_back_and_not_sent_elsewhere(make_server: Any, namespac
     lab.recorder.errors = [refusal]
     lab.run(lab.taken[0])
     assert lab.stock() == []
+
+
+@pytest.mark.slow
+def test_every_task_runs_once_whatever_happens_to_the_server(
+    worker_lab: Callable[..., Any], make_server: Any
+) -> None:
+    """Half of the calls scheduled, the other half not, and the server refuses, freezes and dies.
+
+    Who got a result has a task that runs once; who got an error has one that runs at most once.
+    """
+    store = make_server(appendonly=True)
+    lab = worker_lab(store=store, fraction=0.5, on_unavailable="broker", publish_timeout=0.5)
+    lab.worker("threads")
+    sent: list[str] = []
+    failed: list[str] = []
+
+    def send(count: int) -> None:
+        for _ in range(count):
+            task_id = f"task-{len(sent) + len(failed)}"
+            try:
+                lab.app.tasks["nap"].apply_async((0,), task_id=task_id)
+                sent.append(task_id)
+            except OperationalError:
+                failed.append(task_id)
+
+    send(10)
+    lab.client.config_set("maxmemory", "1mb")
+    send(10)
+    lab.client.config_set("maxmemory", "0")
+    send(4)
+    store.pause()
+    send(6)
+    store.resume()
+    send(4)
+    store.kill()
+    send(10)
+    store.start()
+    send(10)
+    counts = lab.app.tq.counts
+    assert counts.unavailable > 5
+    assert counts.fraction > 10
+    runs: dict[str, int] = {}
+
+    def all_ran() -> bool:
+        runs.clear()
+        for note in lab.runs():
+            runs[note["id"]] = runs.get(note["id"], 0) + 1
+        return set(sent) <= set(runs)
+
+    wait_until(all_ran, "every task that was sent has run", 30)
+    lab.idle()
+    all_ran()
+    assert {each: runs[each] for each in sent if runs[each] != 1} == {}
+    assert all(runs.get(each, 0) <= 1 for each in failed)
