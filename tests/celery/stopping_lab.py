@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 KEPT = {
     "config", "leader", "epoch", "fence", "leadership", "wake", "queues", "groups", "cursor",
     "virtual", "workers", "announcements", "counters", "done:new", "done:old", "done:since",
-    "results", "dead", "revoked", "revoked_stamps", "scan", "starved", "weights", "caps",
+    "results", "dead", "revoked", "holes", "revoked_stamps", "scan", "starved", "weights", "caps",
 }  # fmt: skip
 
 

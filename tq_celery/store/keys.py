@@ -23,6 +23,8 @@ ids                           hash    task id -> its newest live key, if that is
                                       submit, requeue; until that key is settled
 ingress                       stream  submitted tasks; submit; until admitted
 cursor                        string  last ingress entry admitted; admit; kept
+holes                         string  last ingress entry removed out of turn; remove; until
+                                      admission is past it, an hour at most
 delayed                       zset    tasks not yet due, by due ms; submit, give_back; until
                                       promoted
 pending:<n>:<queue>:<tenant>  zset    admitted tasks of a tenant, by rank; admit; until dispatched

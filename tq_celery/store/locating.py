@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tq_celery.store.base import chunks
-from tq_celery.store.contract import MAX_BATCH
 from tq_celery.store.finding import Batches, RedisFinding, read_members
 from tq_celery.store.record import RECORD, TaskKey, split_place
 from tq_celery.store.stopping_contract import Found, Located, Removal
 
 __all__ = ["RedisLocating", "known", "raw_id"]
 
+#: Most tasks of one ms that are looked at; bulk submission puts hundreds there.
+_CROWD = 2_000
 #: Up to as many tasks of one tenant are looked for by the server, one by one.
 _FEW = 4
 
@@ -53,10 +54,10 @@ class RedisLocating(RedisFinding):
         """
         ms = sorted({place.at for place in places})
         pending = sorted({(place.queue, place.tenant, place.at) for place in places})
-        bound = ("BYSCORE", "LIMIT", 0, MAX_BATCH)
+        bound = ("BYSCORE", "LIMIT", 0, _CROWD)
         delayed, ingress = self.keys.name("delayed"), self.keys.name("ingress")
         commands: list[tuple[Any, ...]] = [("ZRANGE", delayed, at, at, *bound) for at in ms]
-        commands += [("XRANGE", ingress, at - 1, at + 1, "COUNT", MAX_BATCH) for at in ms]
+        commands += [("XRANGE", ingress, at - 1, at + 1, "COUNT", _CROWD) for at in ms]
         commands += [
             ("ZRANGE", self.keys.of_tenant("pending", queue, tenant), at - 1, at + 1, *bound)
             for queue, tenant, at in pending

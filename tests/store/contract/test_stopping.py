@@ -20,12 +20,14 @@ from tests.store.contract.steps import (
     announce,
     complete,
     dispatch_all,
-    rerank_all,
+    policy_of,
+    rank,
+    stamped,
     submit,
     task,
 )
 from tq_celery.states import Outcome
-from tq_celery.store.contract import Limits, Return, Submission
+from tq_celery.store.contract import Admission, Dispatched, Limits, Return, Submission
 from tq_celery.store.record import TaskKey
 
 STATES = ("submitted", "delayed", "pending", "dispatched")
@@ -155,7 +157,7 @@ def test_marks_are_bounded(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("change", [{"retries": 1}, {"nesting": 1}, {"generation": 1}])
-def test_the_newest_key_of_an_id_is_found(lab: Lab, change: dict[str, int]) -> None:
+def test_the_newest_key_of_an_id_is_found(lab: Lab, change: dict[str, Any]) -> None:
     """Also while an earlier one of the same id runs: that one goes on."""
     bring(lab, "running", "n")
     (token,) = lab.tokens("q")
@@ -239,6 +241,24 @@ def test_stamps_revoke_what_carries_them(lab: Lab) -> None:
     lab.store.renew(announce("w", "q"), 60_000)
     found = {each.key[6:]: each.revoked for each in lab.store.read("w", {"q": 9}, 0)}
     assert found == {b"c": False, b"d": False, b"e": False, b"f": True, b"g": False}
+
+
+def test_what_the_leader_has_read_and_not_filed_is_removed_once(lab: Lab) -> None:
+    """The leader files what it has read; what is gone by then must not come back."""
+    submit(lab.store, *[task(f"n{i}") for i in range(4)])
+    policy = policy_of(lab.store)
+    items = [
+        Admission(each.entry, each.queue, each.tenant, rank(policy, record), record)
+        for each in lab.store.read_ingress(b"", 10, 0).arrivals
+        for record in [stamped(each.entry, each.record)]
+    ]
+    assert lab.store.revoke(["n1", "n2"]) == {"n1": "revoked", "n2": "revoked"}
+    assert lab.store.admit(1, 1, items) == 2
+    assert lab.store.admit(1, 1, items) == 0
+    lab.view().assert_conserved()
+    submit(lab.store, task("m"))
+    assert admit_all(lab.store) == 1
+    assert lab.view().counters == {"accepted:q": 5, "revoked:q": 2, "pending:q": 3}
 
 
 # -- purge, list, drain ------------------------------------------------------------------------
@@ -345,8 +365,11 @@ def test_an_unread_delivery_frees_its_slot(lab: Lab) -> None:
     """Of a capped tenant too: the next task runs without waiting for a settlement."""
     bring(lab, "pending", "a", "b")
     lab.store.set_cap(b"t", 1)
-    assert lab.store.dispatch(1, ["q"], 1, 1).count == 1
+    assert lab.store.dispatch(1, ["q"], 1, 1) == Dispatched(1, True, {"q": 1})
+    assert lab.store.dispatch(1, ["q"], 9, 9).count == 0, "the tenant is at its cap"
+    cursor = lab.store.read_ingress(b"", 9, 0).cursor
     assert lab.store.revoke(["a"]) == {"a": "revoked"}
+    assert "credit" in lab.store.read_ingress(cursor, 9, 0).wakes, "the leader is told"
     assert lab.store.dispatch(1, ["q"], 1, 1).count == 1
     assert lab.names("q") == ["b"]
 
@@ -360,10 +383,21 @@ def test_a_task_that_came_back_with_a_delay_is_removed(lab: Lab) -> None:
     assert_empty(lab)
 
 
-def test_a_switch_of_the_policy_leaves_nothing_of_a_purged_tenant(lab: Lab) -> None:
+@pytest.mark.parametrize("ranked", [0, 1, 2])
+@pytest.mark.parametrize("held", [False, True])
+def test_a_switch_of_the_policy_leaves_nothing_of_a_purged_tenant(
+    lab: Lab, held: bool, ranked: int
+) -> None:
+    """Neither before the leader has come to the tenant nor when it has ranked some of its tasks."""
     bring(lab, "pending", "a", "b", "c")
+    if held:
+        lab.store.pause_tenant(b"t")
     lab.store.set_policy("priority")
-    lab.store.purge()
-    assert rerank_all(lab.store) == 0, "nothing is left to rank"
+    for _ in range(ranked):
+        (stale,) = lab.store.stale(1)
+        ranks = [(member, 0.0) for member, _ in stale.members]
+        assert lab.store.rerank(1, 2, stale.queue, stale.tenant, ranks) > 0
+    assert lab.store.purge() == 3
+    assert lab.store.stale(10) == [], "nothing is left to rank"
     bury_the_dead(lab)
     assert_empty(lab)

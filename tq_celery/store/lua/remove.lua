@@ -15,12 +15,23 @@ local limits = { tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]) }
 trim_done(limits, now)
 local replies, freed, any = {}, {}, false
 
+-- The leader may have read what leaves ingress here: `admit` looks again at entries up to this one.
+local holes = redis.call('GET', key('holes'))
+local function later(entry, other)
+  if not other then return entry end
+  local ms, seq = string.match(entry, '^(%d+)-(%d+)$')
+  local other_ms, other_seq = string.match(other, '^(%d+)-(%d+)$')
+  if ms ~= other_ms then return tonumber(ms) > tonumber(other_ms) and entry or other end
+  return tonumber(seq) > tonumber(other_seq) and entry or other
+end
+
 -- Returns the task's record, the epoch of its delivery and the ms at which it is due.
 local function take(where, queue, tenant, member)
   if where == 'ingress' then
     local found = redis.call('XRANGE', key('ingress'), member, member)[1]
     if not found then return nil end
     redis.call('XDEL', key('ingress'), member)
+    holes = later(member, holes)
     count('submitted', queue, -1)
     return string.sub(found[2][2], 6 + #queue + #tenant), 0, 0
   elseif where == 'delayed' then
@@ -59,6 +70,7 @@ for i = 6, #ARGV, 4 do
   replies[#replies + 1] = record and 1 or 0
 end
 if not any then return replies end
+if holes then redis.call('SET', key('holes'), holes, 'PX', 3600000) end
 renew_heads()
 local woken = next(freed) and redis.call('DEL', key('starved')) == 1
 if context.caps then
