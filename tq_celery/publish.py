@@ -144,7 +144,8 @@ class Publisher:
         submit.parent, submit.outcome = parent, outcome
         submit.delay, submit.due = self.when(countdown, eta)
         submit.generation = _generation(request) if parent is not None else 0
-        submit.once = options.get("retry") is False
+        retry = options.get("retry")
+        submit.once = not (self.app.conf.task_publish_retry if retry is None else retry)
         # A send of something frozen earlier (a chain's next task, a chord's body, a retry) may
         # happen twice when its sender is run again; then the first acceptance stands.
         submit.first_stands = request is not None and (

@@ -248,3 +248,10 @@ def test_pauses_between_tries_end_with_the_deadline() -> None:
     with pytest.raises(OperationalError):
         noop.apply_async(retry=False)
     assert lab.recorder.errors == []
+    lab.app.conf.task_publish_retry = False
+    lab.recorder.errors = [StoreUnavailableError("submit", "away")] * 2
+    with pytest.raises(OperationalError):
+        noop.delay()
+    assert len(lab.recorder.errors) == 1
+    noop.apply_async(retry=True, retry_policy={"max_retries": 1})
+    assert lab.recorder.errors == []
