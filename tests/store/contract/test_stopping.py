@@ -171,12 +171,13 @@ def test_the_newest_key_of_an_id_is_found(lab: Lab, change: dict[str, Any]) -> N
     assert_empty(lab)
 
 
-def test_an_ended_parent_does_not_take_the_id_off_its_retry(lab: Lab) -> None:
-    bring(lab, "running", "n")
+@pytest.mark.parametrize("retries", [0, 1])
+def test_an_ended_parent_does_not_take_the_id_off_its_retry(lab: Lab, retries: int) -> None:
+    bring(lab, "running", "n", key=TaskKey("n", retries=retries))
     (token,) = lab.tokens("q")
-    submit(lab.store, task("n", key=TaskKey("n", retries=1), parent=token))
+    submit(lab.store, task("n", key=TaskKey("n", retries=retries + 1), parent=token))
     lab.store.complete("w", [complete(token, Outcome.RETRIED)])
-    assert lab.view().ids == {"n": b"0.1.0.n"}
+    assert lab.view().ids == {"n": b"0.%d.0.n" % (retries + 1)}
     assert lab.store.revoke(["n"]) == {"n": "revoked"}
     assert lab.view().ids == {}
 
@@ -199,6 +200,7 @@ def test_what_has_ended_is_unknown(lab: Lab) -> None:
     lab.store.complete("w", [complete(first)])
     lab.store.bury("w", second, "a reason")
     before = lab.view()
+    assert lab.store.locate(["n", "m"]) == {}
     assert lab.store.revoke(["n", "m"]) == {"n": "unknown", "m": "unknown"}
     before.revoked = {"n", "m"}
     assert lab.view() == before
