@@ -57,7 +57,10 @@ PAYLOADS = {
 }
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "solo", "gevent"])
+@pytest.mark.parametrize(
+    "pool",
+    ["threads", *(pytest.param(p, marks=pytest.mark.slow) for p in ("prefork", "solo", "gevent"))],
+)
 def test_every_broken_message_is_buried_and_work_goes_on(worker_lab, pool):
     lab = worker_lab()
     worker = lab.worker(pool)
@@ -96,6 +99,7 @@ def test_unreadable_entries_and_lost_payloads_are_buried(worker_lab):
     wait_until(lambda: not lab.client.xlen(stream), "nothing is left in the stream", 5)
 
 
+@pytest.mark.slow
 def test_a_callers_get_ends_for_an_unknown_task(worker_lab):
     lab = worker_lab()
     lab.worker("threads")
@@ -111,6 +115,7 @@ def test_a_callers_get_ends_for_an_unknown_task(worker_lab):
         pytest.fail("get() did not end")
 
 
+@pytest.mark.slow
 def test_a_deleted_group_and_stream_are_made_again(worker_lab):
     """ag2ai/faststream #2611: NOGROUP for ever after the keys were lost."""
     lab = worker_lab()

@@ -104,19 +104,3 @@ def test_an_urgent_task_waits_behind_no_read_ahead(worker_lab, pool):
     urgent = next(run["at"] for run in runs if run["mark"] == "urgent")
     before = [run for run in runs if run["mark"] == "low" and sent < run["at"] < urgent]
     assert len(before) <= 2 + 2, "what the pool's own line holds, and one start a slot"
-
-
-def test_a_rate_limit_holds_no_slot(worker_lab):
-    lab = worker_lab(policy="fifo")
-    lab.worker("threads", concurrency=1)
-    started = time.monotonic()
-    for _ in range(10):
-        lab.send("limited")
-    lab.send("nap", 0.0)
-    wait_until(lambda: lab.runs("end"), "the other task is not held up", 5)
-    assert time.monotonic() - started < 1.5
-    lab.settled(11)
-    took = time.monotonic() - started
-    assert 1.2 < took < 8
-    counters = lab.outcomes()
-    assert counters["completed"] == 11

@@ -14,7 +14,8 @@ from tests.waiting import assert_idle, wait_until
 from tq_celery import errors
 
 
-@pytest.mark.parametrize("pool", ["prefork", pytest.param("gevent", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("pool", ["prefork", "gevent", "eventlet"])
 def test_a_terminated_task_is_revoked_and_does_not_run_again(worker_lab, pool):
     lab = worker_lab()
     lab.worker(pool)
@@ -106,6 +107,7 @@ def test_an_idle_worker_costs_next_to_nothing(worker_lab):
     assert len(lab.client.client_list()) == connections
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_a_group_of_retries_and_replacements_settles_exactly(worker_lab, pool):
     lab = worker_lab()

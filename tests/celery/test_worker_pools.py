@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.celery.worker_lab import ALL_POOLS, POOLS
+from tests.celery.worker_lab import ALL_POOLS
 from tests.waiting import wait_until
 
 #: Task and arguments, and the outcome it must settle with.
@@ -17,7 +17,14 @@ ENDINGS = [
 ]
 
 
-@pytest.mark.parametrize("pool", [*POOLS, pytest.param("eventlet", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        "prefork",
+        "threads",
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("solo", "gevent", "eventlet")),
+    ],
+)
 def test_each_ending_is_its_own_outcome(worker_lab, pool):
     lab = worker_lab()
     lab.worker(pool)
@@ -60,6 +67,7 @@ def test_a_warm_stop_withdraws_and_leaves_nothing(worker_lab, pool):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["threads", "solo"])
 def test_leaving_the_interpreter_is_a_lost_delivery(worker_lab, pool):
     """``sys.exit()`` in a task must neither strand the delivery nor end the worker."""

@@ -8,6 +8,7 @@ when it is due, and one that finds no token goes back to the scheduler as delaye
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -26,13 +27,11 @@ from tq_celery.worker.deliveries import DeliveryTable, Held
 from tq_celery.worker.message import BadMessage, StreamMessage, open_delivery
 from tq_celery.worker.obituaries import UNKNOWN_TASK
 from tq_celery.worker.request import request_class
+from tq_celery.worker.tokens import Turns
 
 __all__ = ["Strategies"]
 
 logger = logging.getLogger("tq_celery.worker")
-
-#: Longest time a rate limit keeps a delivery out of reach, ms: a worker that joins finds work.
-LONGEST_HOLD = 30_000
 
 Strategy = Callable[[StreamMessage, Held], None]
 
@@ -47,8 +46,7 @@ class Strategies:
         self._app = consumer.app
         self._accept = prepare_accept_content(self._app.conf.accept_content)
         self._by_name: dict[str, Strategy] = {}
-        #: When the next held-back task of a rate limit may come, monotonic seconds.
-        self._next_token: dict[str, float] = {}
+        self._turns: defaultdict[str, Turns] = defaultdict(Turns)
 
     def hand_over(self, held: Held) -> None:
         """Give ``held`` to Celery, or settle why not. Never raises an ``Exception``."""
@@ -160,9 +158,10 @@ class Strategies:
                 _send_received(eventer, request)
             if limited:
                 bucket = consumer.task_buckets[task_name]
-                if bucket is not None and not bucket.can_consume(1):
+                away = 0 if bucket is None else self._turns[task_name].ask(bucket, monotonic())
+                if away:
                     if table.claim(held):
-                        table.give_back(held, delay=self._hold(task_name, bucket))
+                        table.give_back(held, delay=away)
                     return
             state.task_reserved(request)
             held.reserved = True
@@ -171,17 +170,6 @@ class Strategies:
             handle(request)
 
         return strategy
-
-    def _hold(self, name: str, bucket: Any) -> int:
-        """Return how many ms a delivery without a token stays away.
-
-        One token is due at a time, so the deliveries held back are spread over the coming ones.
-        """
-        now = monotonic()
-        due = max(now + bucket.expected_time(1), self._next_token.get(name, 0.0))
-        due = min(due, now + LONGEST_HOLD / 1000)
-        self._next_token[name] = due + 1 / bucket.fill_rate
-        return max(1, int((due - now) * 1000))
 
 
 def _waits_for_claim(table: DeliveryTable, held: Held, backend: Any, request: Any) -> bool:
