@@ -36,6 +36,7 @@ from tq_celery.effective import (
 from tq_celery.errors import UnsupportedTaskError
 from tq_celery.inheritance import (
     EMBEDDED,
+    HEADER,
     KEY_HEADER,
     TOKEN_HEADER,
     spread,
@@ -58,6 +59,9 @@ __all__ = ["Publisher"]
 
 #: Celery's tasks that run other tasks in a loop: they are scheduled when those are.
 _LOOPS = frozenset({"celery.map", "celery.starmap"})
+#: Celery's task that ends a replacement by a group: in a scheduled workflow it is scheduled, since
+#: an ordinary task is lost with its worker, and with it all that follows.
+_COLLECTS = "celery.accumulate"
 #: Longest countdown in seconds, about 300 years: a due time must stay an exact score.
 _LONGEST_COUNTDOWN = 1e10
 
@@ -239,6 +243,8 @@ class Publisher:
                 looped = kwargs["task"].get("task")  # in a workflow Celery forgets the route's name
             inner = self._rules(looped, {}, None) if isinstance(looped, str) else None
             return inner.literals() if inner is not None else None
+        if rules is None and name == _COLLECTS and HEADER in (options.get("headers") or ()):
+            return Rules({}, {})
         return rules
 
     def with_route(

@@ -155,7 +155,9 @@ SHAPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "autoretry": (lambda f: f.auto.s() | f.a.s(), "auto a"),
     "replaced by a task": (lambda f: f.replaced.s("task") | f.d.s(), "replaced a d"),
     "replaced by a chain": (lambda f: f.replaced.s("chain") | f.d.s(), "replaced a b d"),
-    "replaced by a group": (lambda f: f.replaced.s("group") | f.d.s(), "replaced a b d"),
+    "replaced by a group": (
+        lambda f: f.replaced.s("group") | f.d.s(), "replaced a b celery.accumulate d"
+    ),
     "replaced by a chord": (lambda f: f.replaced.s("chord") | f.d.s(), "replaced a b c d"),
     "sends from inside": (lambda f: f.sends.s(), "sends a b c"),
     "map": (lambda f: f.start.map([1, 2]) | f.a.s(), "celery.map a"),

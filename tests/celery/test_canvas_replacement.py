@@ -25,8 +25,6 @@ def _replacing(lab: Lab, make: Any) -> Any:
     return old
 
 
-#: What is replaced by a group ends with ``celery.accumulate``, an ordinary task of Celery's.
-COLLECTED = {"group", "generator", "the same member twice", "chain to a group", "group of groups"}
 KINDS: dict[str, Any] = {
     "group": lambda f: group(f.a.si(), f.b.si()),
     "generator": lambda f: group(each.si() for each in (f.a, f.b)),
@@ -59,8 +57,7 @@ def test_a_second_run_sends_the_same_keys(flow: Flow, kind: str) -> None:
     again = Counter(each.key for each in flow.taken[1:])
     assert first.total() == len(first) > 1
     assert not again - first
-    if kind not in COLLECTED:
-        assert parent.key.id in {key.id for key in first}, "the last part has the task's own id"
+    assert parent.key.id in {key.id for key in first}, "the last part has the task's own id"
 
 
 def test_other_content_and_another_key_have_other_ids(flow: Flow) -> None:
