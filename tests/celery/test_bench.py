@@ -78,7 +78,7 @@ def test_retrystorm(tmp_path: Path) -> None:
 def test_delayed() -> None:
     result = bench(
         "delayed", "--waiting", "1000", "--burst", "200", "--drift", "10", "--rate", "200",
-        "--repetitions", "1", "--ahead", "3", "--settle", "0.5",
+        "--repetitions", "1", "--ahead", "2", "--settle", "0.5",
     )  # fmt: skip
     ours = result["arms"]["tq"]
     assert ours["memory"].keys() == {"worker", "leader"}

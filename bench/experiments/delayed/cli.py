@@ -32,8 +32,8 @@ __all__ = ["command"]
 @click.option("--rate", "rate_count", default=5_000, show_default=True, type=click.IntRange(100))
 @click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1))
 @click.option(
-    "--ahead", default=20.0, show_default=True, type=float,
-    help="Seconds from the first call of the burst to its instant.",
+    "--ahead", default=10.0, show_default=True, type=float,
+    help="Least seconds from the first call of the burst to its instant.",
 )  # fmt: skip
 @click.option(
     "--settle", default=5.0, show_default=True, type=float,
@@ -70,7 +70,9 @@ def command(
                 progress(f"delayed {arm.name}: {wait_count:,} tasks wait")
                 late = drift(made, drift_count)
                 progress(f"delayed {arm.name}: exactness")
-                spike = burst(made, burst_count, ahead)
+                # Long enough to send it all first, at the rate that was measured just now.
+                sending = burst_count / min(rates["tq_bulk" if arm is arms[0] else "redis"])
+                spike = burst(made, burst_count, max(ahead, 2 + 2 * sending))
                 progress(f"delayed {arm.name}: burst")
             found[arm.name] = {
                 "memory": {
