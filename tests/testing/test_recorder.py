@@ -147,7 +147,7 @@ def test_canvas_bulk_and_names(app, report):
 
 
 def test_calls_from_other_threads_are_recorded(app, report):
-    """Seen to fail with a recorder that kept its list in a context variable."""
+    """Seen to fail with a recorder of the calling thread alone."""
     with record(app) as recorder:
         threads = [
             threading.Thread(target=lambda: [report.delay("acme") for _ in range(20)])

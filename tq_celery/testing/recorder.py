@@ -126,7 +126,8 @@ def record(app: Any) -> Iterator[Recorder]:
     """
     tq = tq_of(app)
     recorder = Recorder()
-    publisher, original = tq.publisher, tq.publisher._original
+    senders = (tq.publisher, tq.publisher._ordinary)
+    original = tq.publisher._original
 
     def scheduled(submission: Submission) -> None:
         recorder._add(_from_submission(submission))
@@ -154,7 +155,8 @@ def record(app: Any) -> Iterator[Recorder]:
     store = RecordingStore(scheduled)
     kept, backend = vars(tq).pop("producers", None), app._backend_cache
     tq.producers = Producers(tq.settings, lambda settings: Line(store))
-    publisher._original = send
+    for sender in senders:
+        sender._original = send
     app._backend_cache = ResultBackend(app)
     signals.task_prerun.connect(began, weak=False)
     try:
@@ -162,7 +164,8 @@ def record(app: Any) -> Iterator[Recorder]:
     finally:
         signals.task_prerun.disconnect(began)
         app._backend_cache = backend
-        publisher._original = original
+        for sender in senders:
+            sender._original = original
         del tq.producers
         if kept is not None:
             tq.producers = kept
