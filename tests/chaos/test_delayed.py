@@ -176,7 +176,8 @@ for number in range(60):
 def test_only_the_servers_clock_counts(cluster_of: Any, make_server: Any, clocks: Clocks) -> None:
     """Producer, schedulers and worker are ten minutes off, in both directions.
 
-    sidekiq-scheduler #283: a clock that was ahead ran everything at once, one behind nothing.
+    sidekiq-scheduler/sidekiq-scheduler #283: a clock that was ahead ran everything at once, one
+    that was behind ran nothing.
     """
     cluster = cluster_of(make_server("valkey"), ttl=TTL)
     right = dict(cluster.environ)
@@ -205,7 +206,8 @@ def test_only_the_servers_clock_counts(cluster_of: Any, make_server: Any, clocks
 def test_a_server_whose_clock_steps_back(cluster_of: Any, make_server: Any, clocks: Clocks) -> None:
     """What is sent after the step is on time; what waited before runs when its hour has come.
 
-    sidekiq-scheduler #283. Stream ids go on from the highest there was, an hour ahead of the clock.
+    sidekiq-scheduler/sidekiq-scheduler #283. Stream ids go on from the highest there was, an hour
+    ahead of the clock.
     """
     clock = clocks.shifted(0)
     with clocks.used(clock):

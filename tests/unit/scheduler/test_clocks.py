@@ -1,4 +1,7 @@
-"""No decision of a scheduler rests on this machine's wall clock (sidekiq-scheduler #283)."""
+"""No decision of a scheduler rests on this machine's wall clock.
+
+sidekiq-scheduler/sidekiq-scheduler #283: a clock that was ahead ran everything at once.
+"""
 
 from __future__ import annotations
 

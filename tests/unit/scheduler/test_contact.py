@@ -40,7 +40,10 @@ def test_a_gap_without_a_failed_call_starts_over() -> None:
 
 
 def test_a_step_of_the_servers_clock_starts_over() -> None:
-    """A jump forward makes every lease look lapsed at once (sidekiq-scheduler #283)."""
+    """A jump forward makes every lease look lapsed at once.
+
+    sidekiq-scheduler/sidekiq-scheduler #283.
+    """
     for jump in (600_000, -600_000):
         contact = contact_over(*every_half_second(10, 20), (20.5, 20_500 + jump))
         assert not contact.settled(20.5)
