@@ -153,7 +153,7 @@ def test_a_string_that_names_no_parameter_fails_at_the_declaration(name: str) ->
     def small(account: str) -> None: ...
 
     with pytest.raises(OptionError, match=r"name of a parameter of small \(account\)") as caught:
-        TaskOptions(**{name: "acount"}).rules(small)
+        TaskOptions(**{name: "acount"}).rules(small)  # type: ignore[arg-type]
     assert caught.value.name == name
 
 
