@@ -214,3 +214,11 @@ def test_an_application_without_a_tq_is_told_so():
         record(Celery("bare", set_as_current=False)),
     ):
         pass
+
+
+def test_a_call_that_goes_to_the_broker_is_not_scheduled():
+    app = build(fraction=0.0)
+    report = app.tasks["proj.report"]
+    with record(app) as recorder:
+        report.apply_async(("acme",), queue="slow", countdown=3)
+    recorder.assert_submitted(report, scheduled=False, queue="slow", countdown=3, times=1)
