@@ -18,6 +18,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from celery.signals import before_task_publish
@@ -149,7 +150,7 @@ class Publisher:
         submit.delay, submit.due = self.when(countdown, eta)
         submit.generation = _generation(request) if parent is not None else 0
         retry = options.get("retry")
-        submit.once = not (self.app.conf.task_publish_retry if retry is None else retry)
+        submit.once = not (self._retries if retry is None else retry)
         # A send of something frozen earlier (a chain's next task, a chord's body, a retry) may
         # happen twice when its sender is run again; then the first acceptance stands.
         submit.first_stands = request is not None and (
@@ -175,6 +176,11 @@ class Publisher:
             return self._original(name, args, kwargs, None, None, task_id, submit, None, **options)
         finally:
             submit.release()
+
+    @cached_property
+    def _retries(self) -> bool:
+        """The setting ``task_publish_retry``; a look into Celery's settings takes microseconds."""
+        return bool(self.app.conf.task_publish_retry)
 
     def _spare_reprs(self, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         """Give Celery what it would work out at length: half the time it takes for a message.

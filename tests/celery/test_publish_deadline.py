@@ -248,6 +248,7 @@ def test_pauses_between_tries_end_with_the_deadline() -> None:
     with pytest.raises(OperationalError):
         noop.apply_async(retry=False)
     assert lab.recorder.errors == []
+    vars(lab.tq.publisher).pop("_retries")
     lab.app.conf.task_publish_retry = False
     lab.recorder.errors = [StoreUnavailableError("submit", "away")] * 2
     with pytest.raises(OperationalError):

@@ -104,6 +104,10 @@ class Limits:
     payload: int | None = None
     not_after: int | None = None
 
+    def until(self, not_after: int | None) -> Limits:
+        """Return these limits with another last moment."""
+        return Limits(self.namespace, self.queue, self.tenant, self.payload, not_after)
+
 
 class Receipt(NamedTuple):
     """What became of a submission.

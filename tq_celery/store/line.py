@@ -10,7 +10,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import redis
@@ -172,7 +172,7 @@ class Line:
             asked, left = time.monotonic(), asked + patience - time.monotonic()
             self.be_patient(max(left, _LEAST))
         try:
-            reply = step(self, replace(limits, not_after=self.clock.server_ms(give_up)))
+            reply = step(self, limits.until(self.clock.server_ms(give_up)))
         except LateError as error:
             self.clock.hear(error.at, asked)
             raise
@@ -187,12 +187,11 @@ class Line:
         return lambda: done
 
     def learn(self, reply: object, asked: float) -> None:
-        """Take the server's time from the first receipt in a reply."""
-        if not isinstance(reply, list):
-            reply = (reply,)
-        receipt = next((each for each in reply if isinstance(each, Receipt)), None)
-        if receipt is not None and self.clock.known:
-            self.clock.hear(receipt.at, asked)
+        """Take the server's time from a receipt, or from the first one in a list."""
+        if isinstance(reply, list):
+            reply = next((each for each in reply if isinstance(each, Receipt)), None)
+        if isinstance(reply, Receipt) and self.clock.known:
+            self.clock.hear(reply.at, asked)
 
 
 def open_line(settings: Settings) -> Line:
