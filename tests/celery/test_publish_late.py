@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -165,4 +166,23 @@ def test_an_interrupted_call_leaves_no_reply_for_the_next_one(
     wait_until(lambda: written(server, namespace)[0] == 2, "the interrupted call is taken")
     with pytest.raises(Exception, match="tq_max_pending"):
         noop.delay()
+    tq.producers.close()
+
+
+def test_a_server_that_sleeps_takes_one_call_once(make_server: Any, namespace: str) -> None:
+    """redis/redis-py #3554: with a short timeout a client's own repeat made one call into two.
+
+    The call is repeated until the server wakes up, and its late first try changes nothing more.
+    """
+    server = make_server(config={"enable-debug-command": "local"})
+    tq, noop = attach(server.url, namespace, publish_timeout=1.5)
+    noop.delay()
+    sleeping = threading.Thread(
+        target=lambda: server.client().execute_command("DEBUG", "SLEEP", "1.0")
+    )
+    sleeping.start()
+    time.sleep(0.1)
+    noop.delay()
+    sleeping.join()
+    assert written(server, namespace) == [2, 0, 2, 2]
     tq.producers.close()
