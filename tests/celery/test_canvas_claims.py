@@ -16,10 +16,14 @@ from tq_celery.worker.chords import claim_left, part_is_settled
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")
 
 
-@pytest.fixture
-def lab(server: Any, namespace: str) -> Iterator[Lab]:
+@pytest.fixture(params=[True, False], ids=["ordered", "as they come"])
+def lab(request: pytest.FixtureRequest, server: Any, namespace: str) -> Iterator[Lab]:
+    """Parts are kept in a sorted set, or with ``result_chord_ordered = False`` in a list."""
     lab = Lab(backend=server.url, settings={"namespace": namespace})
-    lab.app.conf.result_backend_transport_options = {"global_keyprefix": f"{namespace}-"}
+    lab.app.conf.result_backend_transport_options = {
+        "global_keyprefix": f"{namespace}-",
+        "result_chord_ordered": request.param,
+    }
 
     @lab.tq.task(name="body", shared=False)
     def body(values: Any) -> None: ...

@@ -91,8 +91,7 @@ SHORT_CLAIM = {"broker_connection_timeout": 1.0, "task_publish_retry": False}
 
 #: With a whole worker each death costs a lease, so that arm takes one of each kind.
 WHOLE_WORKER = (
-    "after the last part was counted", "before the body was sent", "after a successor was sent",
-    "after a replacement by a chord", "inside a replacement by a chord",
+    "before the body was sent", "after a replacement by a chord", "inside a replacement by a chord",
 )  # fmt: skip
 ARMS = [("prefork", name) for name in CRASHES] + [("threads", name) for name in WHOLE_WORKER]
 
