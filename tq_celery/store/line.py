@@ -102,6 +102,18 @@ class _OneConnection(redis.Redis):
             own._sock.settimeout(seconds)
         else:
             own.socket_connect_timeout = own.socket_timeout = seconds / 2
+            self._hurry_sentinels(seconds / 2)
+
+    def _hurry_sentinels(self, seconds: float) -> None:
+        """Let all sentinels together take ``seconds`` to connect and to say who is the master."""
+        manager: Any = getattr(self.connection_pool, "sentinel_manager", None)
+        for sentinel in manager.sentinels if manager is not None else ():
+            share = seconds / 2 / len(manager.sentinels)
+            sentinel.connection_pool.disconnect()
+            sentinel.connection_pool.connection_kwargs |= {
+                "socket_timeout": share,
+                "socket_connect_timeout": share,
+            }
 
     def send(self, *args: Any) -> None:
         """Send one command."""
