@@ -46,6 +46,20 @@ def test_both_kinds_of_tasks_beside_each_other_on_rabbitmq(worker_lab, rabbit_se
     lab.idle(queue)
 
 
+def test_broker_and_store_in_one_database(worker_lab, make_server):
+    """Kombu's keys and ours side by side: both kinds of tasks run and nothing of ours is left."""
+    server = make_server("valkey")
+    lab = worker_lab(server=server, broker=f"redis://127.0.0.1:{server.port}/0")
+    lab.worker("threads", "-Q", "celery,stock")
+    for _ in range(10):
+        lab.send("stock_nap", 0.0, queue="stock")
+        lab.send("nap", 0.0)
+    lab.settled(10)
+    wait_until(lambda: len(lab.runs("stock")) == 10, "the stock tasks run", 10)
+    assert lab.app.control.ping(timeout=1.0)
+    lab.idle()
+
+
 @pytest.mark.parametrize("cancel", [False, True])
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_a_broker_lost_three_times_strands_nothing(

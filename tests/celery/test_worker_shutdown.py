@@ -56,7 +56,7 @@ def test_what_holds_up_a_stop_can_be_seen_and_revoked(worker_lab, pool):
     (active,) = lab.app.control.inspect(timeout=1.0).active().values()
     assert [each["id"] for each in active] == [result.id]
     (refused,) = lab.app.control.pool_grow(2, reply=True, timeout=1.0)[0].values()
-    assert "ok" not in refused
+    assert refused == {"error": "the worker is shutting down"}
     with Celery(broker=lab.environ[BROKER], set_as_current=False) as operator:
         operator.control.revoke(result.id, terminate=True, signal="SIGKILL")
     assert _ended(worker, 10) < LATEST
@@ -113,11 +113,11 @@ def test_a_cold_stop_gives_back_what_runs(worker_lab, pool):
     """
     lab = worker_lab(lease=20.0)
     worker = lab.worker(pool, concurrency=1)
-    _running(lab, 3.0)
+    _running(lab, 6.0)
     worker.process.send_signal(signal.SIGTERM)
     time.sleep(0.5)
     worker.process.send_signal(signal.SIGQUIT)
-    assert _ended(worker, 10) < 2.5
+    assert _ended(worker, 10) < 4.0  # Celery alone takes 2 s; the rest is for a busy machine
     assert _given_back(lab, 1, 0)
     assert not lab.runs("end")
     assert "I/O thread failed" not in worker.text()

@@ -18,7 +18,7 @@ class Bucket(TokenBucket):
 
     def _get_tokens(self) -> float:
         since, self.timestamp = self.timestamp or 0.0, self.now
-        grown = self._tokens + self.fill_rate * (self.now - since)
+        grown = self._tokens + (self.fill_rate or 0.0) * (self.now - since)
         self._tokens = min(self.capacity, grown)
         return self._tokens
 

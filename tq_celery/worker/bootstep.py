@@ -169,9 +169,11 @@ class TQStep(bootsteps.StartStopStep):
     def _tend(self) -> None:
         """Go on with scheduled tasks in the main thread while it waits for the broker."""
         c = self._consumer
+        if getattr(c.pool, "is_green", False):
+            return  # its greenlets go on
         if self._in_process:
             self._pump()
-        elif c.hub is not None:
+        elif c.hub is not None and c.pool._pool is not None:
             self._unable_until = monotonic() + UNABLE
             take_results(c.pool._pool)
 

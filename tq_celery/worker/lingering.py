@@ -41,6 +41,10 @@ REFUSED = frozenset(
 )
 
 
+def _refuse(state: Any, **arguments: Any) -> dict[str, str]:
+    return {"error": "the worker is shutting down"}
+
+
 class Lingering:
     """Answers commands from :meth:`start` to :meth:`stop`; a lost broker ends it early."""
 
@@ -80,7 +84,7 @@ class Lingering:
         consumer = self._consumer
         box: Any = gPidbox(consumer)
         handlers = theirs.node.handlers
-        box.node.handlers = {n: each for n, each in handlers.items() if n not in REFUSED}
+        box.node.handlers = {n: _refuse if n in REFUSED else each for n, each in handlers.items()}
         with consumer.app.connection_for_read() as connection:
             box._do_reset(consumer, connection)
             while not self._ended.is_set():
