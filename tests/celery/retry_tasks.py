@@ -42,9 +42,8 @@ def declare(tq: Any, note: Callable[..., None]) -> None:
 
     @tq.task(shared=False, name="tracked", bind=True, track_started=True, max_retries=1)
     def tracked(self: Any) -> None:
-        start(self)
-        time.sleep(0.2)
-        raise self.retry(countdown=0.2, exc=KeyError("as asked"))
+        start(self, state=self.AsyncResult(self.request.id).state)
+        raise self.retry(countdown=0.6, exc=KeyError("as asked"))
 
     @tq.task(shared=False, name="stay", bind=True, max_retries=5)
     def stay(self: Any, fails: int) -> str:

@@ -72,11 +72,12 @@ def test_states_and_events_of_a_retry(shared_lab: WorkerLab) -> None:
     """``track_started`` and RETRY are seen between the tries, and every event is sent once."""
     lab = shared_lab
     found: list[dict[str, Any]] = []
-    stop = threading.Event()
+    ready, stop = threading.Event(), threading.Event()
 
     def listen() -> None:
         with lab.app.connection_for_read() as connection:
             receiver = lab.app.events.Receiver(connection, handlers={"*": found.append})
+            receiver.on_consume_ready = lambda *args, **kwargs: ready.set()
             while not stop.is_set():
                 try:
                     receiver.capture(limit=None, timeout=0.2, wakeup=False)
@@ -86,9 +87,8 @@ def test_states_and_events_of_a_retry(shared_lab: WorkerLab) -> None:
     listener = threading.Thread(target=listen)
     listener.start()
     try:
-        time.sleep(0.3)
+        assert ready.wait(10)
         result = lab.send("tracked")
-        wait_until(lambda: result.state == "STARTED", "STARTED", 10)
         wait_until(lambda: result.state == "RETRY", "RETRY", 10)
         with pytest.raises(KeyError, match="as asked"):
             result.get(timeout=10)
@@ -101,6 +101,7 @@ def test_states_and_events_of_a_retry(shared_lab: WorkerLab) -> None:
     assert Counter(mine()) == {
         "task-sent": 2, "task-received": 2, "task-started": 2, "task-retried": 1, "task-failed": 1,
     }  # fmt: skip
+    assert [run["state"] for run in tries(lab, result.id)] == ["STARTED", "STARTED"]
     ended(lab, result.id, "retried", "failed")
 
 

@@ -48,7 +48,7 @@ class _Bulk:
     def __init__(self) -> None:
         self.taken: list[Submission] = []
 
-    def submit(self, submission: Submission, limits: Limits, *, once: bool = False) -> Receipt:
+    def submit(self, submission: Submission, limits: Limits, **_: bool) -> Receipt:
         self.taken.append(submission)
         return Receipt("accepted", int(time.time() * 1000))
 
