@@ -156,6 +156,9 @@ class Producers:
                 hopeless = refused or error.refusal in _LASTING or (hurried and not doubt)
                 if once or hopeless or now + 2 * pause > give_up:
                     error.undone = not doubt
+                    if doubt and not (once or hopeless):
+                        # a server that goes on in these last moments would still take it
+                        time.sleep(max(0.0, give_up - now))
                     raise
             finally:
                 self.put_back(line, failed)
