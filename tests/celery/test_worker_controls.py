@@ -15,35 +15,6 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.slow
 
 
-def test_processes_that_are_replaced_after_a_few_tasks(worker_lab):
-    """With ``--max-tasks-per-child`` a process ends every few tasks; nothing is lost with it."""
-    lab = worker_lab()
-    lab.worker("prefork", "--max-tasks-per-child", "3", concurrency=2)
-    results = [lab.send("add", number, 1) for number in range(60)]
-    naps = [lab.send("nap", 0.01) for _ in range(60)]
-    assert [each.get(timeout=30) for each in results] == list(range(1, 61))
-    lab.settled(120, 30)
-    assert lab.outcomes() == {"completed": 120}
-    assert len(lab.runs()) == len(naps)
-    assert len({run["pid"] for run in lab.runs()}) >= 10
-    lab.idle()
-
-
-def test_a_pool_that_grows_and_shrinks(worker_lab):
-    lab = worker_lab()
-    lab.worker("prefork", concurrency=1)
-    lab.app.control.pool_grow(3, reply=True)
-    wait_until(lambda: [a["slots"] for a in lab.announced().values()] == [4], "four slots", 5)
-    for _ in range(8):
-        lab.send("nap", 0.5)
-    wait_until(lambda: lab.counters().get("dispatched:celery", 0) >= 4, "four at a time", 5)
-    lab.settled(8)
-    lab.app.control.pool_shrink(3, reply=True)
-    wait_until(lambda: [a["slots"] for a in lab.announced().values()] == [1], "one slot", 5)
-    assert lab.send("add", 1, 1).get(timeout=10) == 2
-    lab.idle()
-
-
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_events_of_a_scheduled_task_are_those_of_any_task(worker_lab, pool):
     lab = worker_lab()

@@ -28,20 +28,6 @@ def test_overlapping_queues_are_all_served(worker_lab):
     assert [lab.outcomes(queue) for queue in ("left", "right", "shared")] == [{"completed": 20}] * 3
 
 
-def test_queues_follow_the_consumer(worker_lab):
-    lab = worker_lab()
-    lab.worker("threads")
-    lab.app.control.add_consumer("extra", reply=True)
-    wait_until(lambda: _offers(lab, "queues") == [["celery", "extra"]], "extra is announced", 5)
-    lab.send("nap", 0.0, queue="extra")
-    lab.settled(1)
-    lab.app.control.cancel_consumer("celery", reply=True)
-    wait_until(lambda: _offers(lab, "queues") == [["extra"]], "celery is withdrawn", 5)
-    lab.send("nap", 0.0)
-    time.sleep(1)
-    assert lab.counters().get("pending:celery") == 1
-
-
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_broker_tasks_take_their_slots(worker_lab, pool):
     lab = worker_lab()
@@ -66,16 +52,6 @@ def test_an_early_acknowledged_task_keeps_its_slot(worker_lab):
     assert results[0]["outcome"] == "completed"
     time.sleep(3)
     assert len(lab.runs()) == 1
-
-
-def test_autoscale_reaches_its_maximum(worker_lab):
-    lab = worker_lab()
-    lab.worker("prefork", "--autoscale=8,1", concurrency=0)
-    assert _offers(lab, "slots") == [8]
-    for _ in range(24):
-        lab.send("nap", 1.0)
-    wait_until(lambda: len({run["pid"] for run in lab.runs()}) == 8, "eight processes work", 15)
-    lab.settled(24)
 
 
 def test_a_killed_workers_slots_vanish_within_its_lease(worker_lab):
