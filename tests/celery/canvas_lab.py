@@ -39,8 +39,8 @@ class CanvasLab:
         self.concurrency = concurrency
         base = f"redis://127.0.0.1:{server.port}"
         self.client: Any = server.client()
-        self._calls = type(self.client)(port=server.port, host="127.0.0.1", db=3, protocol=2)
-        self._results = type(self.client)(port=server.port, host="127.0.0.1", db=2, protocol=2)
+        self._calls: Any = type(self.client)(port=server.port, host="127.0.0.1", db=3, protocol=2)
+        self._results: Any = type(self.client)(port=server.port, host="127.0.0.1", db=2, protocol=2)
         settings = {"lease": 2.0, "namespace": "canvas", "url": f"{base}/0", **settings}
         if policy is not None:
             settings["policy"] = policy
