@@ -112,6 +112,8 @@ def publish(app: Any, submission: Submission, *, ranked: bool, producer: Any = N
     priority = properties.pop("priority", None)
     expiration = properties.pop("expiration", None)
     queue = app.amqp.queues[submission.queue]
+    if ranked:
+        properties["priority"] = broker_priority(app, queue, priority)
     conf = app.conf
     with app.producer_or_acquire(producer) as sender:
         sender.publish(
@@ -122,7 +124,6 @@ def publish(app: Any, submission: Submission, *, ranked: bool, producer: Any = N
             content_type=message.content_type,
             content_encoding=message.content_encoding,
             headers=headers,
-            priority=broker_priority(app, queue, priority) if ranked else None,
             expiration=float(expiration) / 1000 if expiration else None,
             delivery_mode=conf.task_default_delivery_mode,
             retry=conf.task_publish_retry,

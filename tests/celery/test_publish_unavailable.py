@@ -178,6 +178,63 @@ def test_a_server_that_is_not_there(make_case: Callable[..., Case], caplog: Any)
     assert "went to the broker" in caplog.text
 
 
+def raw_messages(app: Any) -> list[tuple[Any, ...]]:
+    """Take and return what is in the queue, as the broker has it."""
+    found = []
+    with app.connection_for_read() as connection:
+        channel = connection.default_channel
+        while (message := channel.basic_get("celery", no_ack=True)) is not None:
+            properties = {
+                name: value
+                for name, value in message.properties.items()
+                if name not in ("delivery_tag", "application_headers", "delivery_info")
+            }
+            found.append(
+                (message.headers, message.body, properties, message.content_type,
+                 message.content_encoding, message.delivery_info["routing_key"])
+            )  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("broker", ["lab", "redis", pytest.param("rabbit", marks=pytest.mark.slow)])
+def test_what_goes_to_the_broker_is_what_stock_celery_sends(
+    broker: str, request: pytest.FixtureRequest, namespace: str
+) -> None:
+    """Headers, body and properties of the message, but for the ``tq`` header."""
+    recording._Channel.queues.clear()
+    url = "lab://"
+    if broker == "redis":
+        url = request.getfixturevalue("server").url.replace("/0", "/9")
+    elif broker == "rabbit":
+        url = request.getfixturevalue("rabbit_server").url
+    given = {"task_id": "same", "expires": 3600, "headers": {"mine": 1}, "compression": "gzip"}
+    taken = []
+    for attached in (False, True):
+        app: Any = Celery(namespace, broker=url, set_as_current=False)
+        app._local.oid = "oid"  # the reply queue of this thread
+        if attached:
+            TQ(app, "redis://127.0.0.1:1/0", on_unavailable="broker")
+        task = app.task(name="t.noop", shared=False, **({"base": app.tq.Task} if attached else {}))(
+            nothing
+        )
+        for priority in (None, 4):
+            number = {} if priority is None else {"priority": priority}
+            if number and not attached and broker == "redis":
+                number["priority"] = 5
+            task.apply_async((1, "é"), {}, **given, **number)
+        taken.append(raw_messages(app))
+        app.close()
+    for messages in taken:
+        for headers, *_ in messages:
+            headers.pop("tq", None)
+            headers.pop("expires")
+    stock, detoured = taken
+    assert len(stock) == 2
+    for ours, theirs in zip(detoured, stock, strict=True):
+        for here, there in zip(ours, theirs, strict=True):
+            assert here == there
+
+
 def test_a_delayed_task_is_not_due_earlier_at_the_broker(make_case: Callable[..., Case]) -> None:
     case = make_case("redis://127.0.0.1:1/0")
     case.task.apply_async(countdown=60)
