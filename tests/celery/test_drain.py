@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from kombu import Queue
 
 from tests.celery.stopping_lab import nothing_left
 from tests.celery.worker_lab import ROOT, WorkerLab
@@ -55,7 +56,10 @@ def drain(lab: WorkerLab, *words: str, app: bool = True) -> Result:
 def published(lab: WorkerLab, queue: str = "celery") -> list[dict[str, Any]]:
     """Take everything off the broker's queue, the first to be run first."""
     found: list[dict[str, Any]] = []
-    with lab.app.connection_for_read() as connection, connection.SimpleQueue(queue) as simple:
+    with (
+        lab.app.connection_for_read() as connection,
+        connection.SimpleQueue(lab.app.amqp.queues[queue]) as simple,
+    ):
         while True:
             try:
                 message = simple.get(block=False)
@@ -144,6 +148,31 @@ def test_a_broker_that_is_away_costs_nothing(lab: WorkerLab) -> None:
     assert done.output == "0 drained, after 3 of an earlier drain\n"
     assert {each["headers"]["id"] for each in published(lab)} == {each.id for each in results}
     nothing_left(lab)
+
+
+@pytest.mark.slow
+def test_on_rabbitmq_the_priority_is_ours_up_to_what_the_queue_has(
+    rabbit_server: Any, server: ValkeyServer, tmp_path: Any
+) -> None:
+    """And the broker confirms each: a queue that refuses a task leaves it in draining."""
+    lab = WorkerLab(server, tmp_path, broker=rabbit_server.url)
+    try:
+        limits = {"x-max-priority": 10, "x-max-length": 3, "x-overflow": "reject-publish"}
+        lab.app.conf.task_queues = [Queue("celery", queue_arguments=limits)]
+        first = [lab.send("add", 1, 1, priority=priority) for priority in (3, 200, 7)]
+        waits(lab, 3)
+        assert drain(lab).output == "3 drained\n"
+        more = lab.send("add", 1, 1)
+        waits(lab, 1)
+        refused = drain(lab)
+        assert (refused.exit_code, lab.client.hlen(lab.keys.name("draining"))) == (2, 1)
+        got = published(lab)
+        assert [each["headers"]["id"] for each in got] == [first[i].id for i in (1, 2, 0)]
+        assert [each["priority"] for each in got] == [10, 7, 3]
+        assert drain(lab).output == "0 drained, after 1 of an earlier drain\n"
+        assert [each["headers"]["id"] for each in published(lab)] == [more.id]
+    finally:
+        lab.close()
 
 
 @pytest.mark.slow
