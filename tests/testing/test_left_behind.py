@@ -50,37 +50,59 @@ def held() -> dict[str, list[str]]:
     }
 
 
-def three_times(url: str, pool: str) -> None:
+def three_times(url: str, pool: str, **options: Any) -> None:
     """Start, run and stop three times; what is held afterwards is what was held before."""
     app = build()
+    results: list[Any] = []
     before = held()
     for number in range(3):
-        with start(app, url, pool=pool, concurrency=2 if pool == "threads" else 1) as running:
+        concurrency = 2 if pool == "threads" else 1
+        with start(app, url, pool=pool, concurrency=concurrency, **options) as running:
             double = app.tasks["double"]
-            assert double.delay(number).get(timeout=10) == 2 * number
-            app.send_task("double", (1,), countdown=600)
+            results.append(double.delay(number))
+            assert results[-1].get(timeout=10) == 2 * number
+            results.append(app.send_task("double", (1,), countdown=600))
             running.wait_idle()
         wait_until(
             lambda: held() == before, f"nothing is left: {before}, now {held()}", 2, interval=0.1
         )
     assert app.conf.broker_url == "redis://127.0.0.1:1/0"
+    results.clear()
+    assert held() == before, "results that are collected later connect to nothing"
     print("clean")
 
 
-@pytest.mark.parametrize("pool", ["solo", pytest.param("threads", marks=pytest.mark.slow)])
-def test_three_starts_leave_no_thread_socket_or_process(server, pool) -> None:
+@pytest.mark.parametrize(
+    "pool, broker",
+    [
+        ("solo", "memory"),
+        pytest.param("threads", "memory", marks=pytest.mark.slow),
+        pytest.param("solo", "redis", marks=pytest.mark.slow),
+        pytest.param("threads", "redis", marks=pytest.mark.slow),
+    ],
+)
+def test_three_starts_leave_no_thread_socket_or_process(server, pool, broker) -> None:
     """In a process of its own, which holds nothing else.
 
-    Seen to fail while the delivery table's wake-ups stayed open.
+    Seen to fail while the delivery table's wake-ups stayed open, and while the result backend's
+    connections did.
     """
+    base = f"redis://127.0.0.1:{server.port}"
+    options = {"broker": f"{base}/12", "backend": f"{base}/13"} if broker == "redis" else {}
     code = (
         "from tests.testing.test_left_behind import three_times\n"
-        f"three_times('redis://127.0.0.1:{server.port}/0', {pool!r})\n"
+        f"three_times('{base}/0', {pool!r}, **{options!r})\n"
     )
+    warnings = ("-W", "error", "-W", "ignore:Call to deprecated")
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "C_FORCE_ROOT": "1"}, timeout=60, check=False,
-    )  # fmt: skip
+        [sys.executable, *warnings, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "C_FORCE_ROOT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert "clean" in done.stdout, done.stdout + done.stderr
     with server.client() as client:
         assert not list(client.scan_iter(match="tq:{test-*"))

@@ -12,6 +12,7 @@ from typing import Any
 
 import redis
 from celery.contrib.testing.worker import start_worker
+from kombu.asynchronous import get_event_loop, set_event_loop
 
 from tq_celery.errors import TQError
 from tq_celery.scheduler.service import Scheduler
@@ -40,7 +41,7 @@ class Running:
     app: Any
     settings: Settings
     scheduler: Scheduler
-    #: Celery's ``WorkController``; ``None`` without a worker of ours.
+    #: Celery's ``WorkController``; ``None`` without a worker of ours, and when it has stopped.
     worker: Any = None
 
     @property
@@ -131,6 +132,7 @@ def start(
     """
     if not _one_worker.acquire(blocking=False):
         raise TQError("a worker runs in this process already; Celery's workers share their state")
+    loop = get_event_loop()
     try:
         with start_scheduler(app, url, **options) as running:
             with start_worker(
@@ -142,6 +144,8 @@ def start(
                 finally:
                     # beside the worker's stop, whose last words to the store wake its reader
                     threading.Thread(target=running.scheduler.stop, daemon=True).start()
+            running.worker = None
+            set_event_loop(loop)
             threads = getattr(controller.pool, "executor", None)
             if threads is not None:
                 threads.shutdown(wait=True)  # Celery leaves its idle threads behind

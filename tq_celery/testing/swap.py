@@ -75,12 +75,14 @@ def _disconnect(app: Any) -> None:
     """Close what was opened while the application was pointed elsewhere."""
     backend = app._backend
     if backend is not None:
+        # a result that is collected later would connect again, to take itself off the list
+        backend.remove_pending_result = lambda result: result
         consumer = getattr(backend, "result_consumer", None)
         if consumer is not None:
             consumer.stop()
-        client = vars(backend).get("client")
-        if client is not None and hasattr(client, "close"):
-            client.close()
+        pool = getattr(vars(backend).get("client"), "connection_pool", None)
+        if pool is not None:
+            pool.disconnect()
     if "amqp" in vars(app) and app.amqp._producer_pool is not None:
         _close_pool(pools.producers, app.amqp._producer_pool)
     if app._pool is not None:
