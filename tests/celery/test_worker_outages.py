@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -101,6 +102,10 @@ def _kinds(text: str) -> Counter[str]:
     return Counter(re.sub(r"[\d.]+", "#", line.partition("]")[2]) for line in lines)
 
 
+def _noted(lab: WorkerLab, count: int) -> bool:
+    return len(lab.runs("stock")) == count
+
+
 def _undisturbed(lab: WorkerLab, what: str) -> None:
     """The brokers' side of the workers: all answer, and stock tasks run at once."""
     for _ in range(3):
@@ -109,7 +114,7 @@ def _undisturbed(lab: WorkerLab, what: str) -> None:
         wanted = len(lab.runs("stock")) + len(POOLS)
         for pool in POOLS:
             lab.send("stock_nap", 0.0, queue=f"{pool}-stock")
-        wait_until(lambda n=wanted: len(lab.runs("stock")) == n, f"stock, {what}", 3)
+        wait_until(partial(_noted, lab, wanted), f"stock, {what}", 3)
         assert time.monotonic() - started < 3.0, what
         assert all(worker.alive for worker in lab.workers), what
 
