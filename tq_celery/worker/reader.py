@@ -57,8 +57,10 @@ MANY_OBITUARIES = 32
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 #: Pause in seconds while the pool has plenty to do: outcomes gather into batches.
 COALESCE = 0.003
-#: Longest block of one read, ms.
-BLOCK = 5_000
+#: Longest block of one read, ms; then the server answers that there is nothing.
+BLOCK = 3_500
+#: Seconds by which that answer may be late; without it the connection is dead, whatever it looks.
+OVERDUE = 1.0
 #: Longest wait for the store at the end, seconds.
 LAST_WAIT = 4.0
 #: Seconds between two log lines about a store that stays away.
@@ -109,6 +111,7 @@ class Reader:
         self._unsent: list[Departure] = []
         self._current = Offer()
         self._read_queues: tuple[str, ...] = ()
+        self._asked = 0.0
         self._recover = True
         self._joined = False
         self._obituaries_due = 0.0
@@ -327,7 +330,7 @@ class Reader:
                     return
                 count = 1
         self.split.start(self.name, queues, min(count, MAX_BATCH), BLOCK)
-        self._read_queues = queues
+        self._read_queues, self._asked = queues, monotonic()
 
     def _received(self, deliveries: Sequence[Any]) -> None:
         self.heard = monotonic()
@@ -346,3 +349,9 @@ class Reader:
         ready, _, _ = select.select(sources, [], [], timeout)
         if self.split in ready:
             self._received(self.split.finish())
+        elif self.split.outstanding and monotonic() - self._asked > BLOCK / 1000 + OVERDUE:
+            # a firewall that forgot the connection tells neither side; what the server handed out
+            # on it would be held under our lease for ever
+            logger.warning("A read was not answered in time; the next one is on a new connection")
+            self.split.close()
+            self._recover = True

@@ -1,0 +1,70 @@
+"""The I/O thread alone, turn by turn, on a real server."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.store.contract.steps import NO_LIMITS, admit_all, task
+from tests.waiting import wait_until
+from tq_celery.settings import Settings
+from tq_celery.store.redis_store import RedisStore
+from tq_celery.worker import reader as module
+from tq_celery.worker.deliveries import DeliveryTable
+from tq_celery.worker.reader import Offer, Reader
+
+
+@pytest.fixture
+def reader(store: RedisStore) -> Iterator[Reader]:
+    """One that offers a place for tasks of ``q``."""
+    store.seed(store.settings)
+    settings = Settings(url=store.settings.url, namespace=store.keys.namespace)
+    table = DeliveryTable()
+    made = Reader(settings, table, lambda: Offer(("q",), 1))
+    yield made
+    made.split.close()
+    made.store.withdraw(made.name)
+    made.store.close()
+    table.close()
+
+
+def test_a_read_that_is_never_answered_is_sent_anew(
+    reader: Reader,
+    store: RedisStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The connection of the read is dead without a word, while all others work.
+
+    celery/celery #10302: alive, healthy to look at, renewing its lease, and consuming nothing.
+    What the server handed out on the dead connection is found as well. Seen to fail (nothing ever
+    came) when a read was waited for without an end.
+    """
+    monkeypatch.setattr(module, "BLOCK", 200)
+    monkeypatch.setattr(module, "OVERDUE", 0.2)
+
+    def turned() -> bool:
+        reader.turn()
+        return reader.split.outstanding
+
+    wait_until(turned, "it reads", 5)
+    dead, other = socket.socketpair()
+    with closing(other), closing(reader.split._connection._sock):
+        reader.split._connection._sock = dead  # the server goes on with the other end
+        assert store.submit(task("n", queue="q"), NO_LIMITS).status == "accepted"
+        admit_all(store)
+        assert store.dispatch(1, ["q"], 1, 1).count == 1
+
+        def taken() -> bool:
+            reader.turn()
+            return len(reader.table) == 1
+
+        with caplog.at_level(logging.WARNING, "tq_celery"):
+            wait_until(taken, "the task arrives all the same", 5)
+    assert "was not answered in time" in caplog.text
+    (held,) = reader.table.waiting
+    assert held.delivery.payload == b"payload of n"
