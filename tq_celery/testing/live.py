@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import redis
 from celery.contrib.testing.worker import start_worker
 from kombu.asynchronous import get_event_loop, set_event_loop
 
-from tq_celery.errors import TQError
+from tq_celery.errors import StoreError, TQError
 from tq_celery.scheduler.service import Scheduler
 from tq_celery.settings import Settings
 from tq_celery.store.client import connect
 from tq_celery.store.inspect import Inspector
 from tq_celery.store.keys import Keys
 from tq_celery.store.views import QueueView
+from tq_celery.store.wipe import wipe
 from tq_celery.testing.recorder import tq_of
 from tq_celery.testing.swap import pointed_at
 
@@ -30,8 +30,6 @@ __all__ = ["Running", "start", "start_scheduler"]
 MEMORY_RESULTS = "tq_celery.testing.results.MemoryResults"
 #: Seconds between two looks at the namespace.
 LOOK_EVERY = 0.01
-#: Keys taken away at a time.
-CHUNK = 500
 
 
 @dataclass
@@ -166,15 +164,11 @@ def _inspector(settings: Settings) -> Iterator[Inspector]:
 
 
 def _wipe(settings: Settings) -> None:
-    """Remove the namespace's keys; a server that is gone has none."""
+    """Remove the namespace; a server that is gone has none."""
     client = connect(settings.url, timeout=settings.publish_timeout)
-    prefix = Keys(settings.namespace).prefix.encode()
     try:
-        pattern = b"".join(b"\\" + bytes([c]) if c in b"*?[]^\\" else bytes([c]) for c in prefix)
-        keys: list[Any] = list(client.scan_iter(match=pattern + b"*", count=1000))
-        for first in range(0, len(keys), CHUNK):
-            client.unlink(*keys[first : first + CHUNK])
-    except redis.RedisError:
+        wipe(client, Keys(settings.namespace))
+    except StoreError:
         pass
     finally:
         client.close()
