@@ -2,7 +2,7 @@
 
 The same call is made on a stock application and on one with a TQ; both messages are opened the way
 a worker opens them, and the two requests are compared. Seen to fail with an option that the
-stand-in producer swallows (``user_id``), and with one that reaches the message twice.
+stand-in producer swallows (``user_id``), and with stamps that were taken for options.
 """
 
 from __future__ import annotations
@@ -205,8 +205,8 @@ ETAS: dict[str, Any] = {
 def test_an_eta_is_the_instant_that_it_is_for_celerys_worker(name: str) -> None:
     """A naive ETA is UTC to Celery's worker, whatever the application's zone; so it is here.
 
-    celery/celery #4522 asks for the application's zone. A call must mean the same instant before
-    and after it is scheduled, so what Celery does counts.
+    A call must mean the same instant before and after its task is scheduled, so what Celery does
+    counts, although the application's zone would surprise less. Seen to fail with that zone.
     """
     pair = Pair()
     for task in (pair.plain, pair.scheduled):
