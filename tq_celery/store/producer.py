@@ -95,7 +95,11 @@ class RedisProducer(RedisPart):
     """Implements :class:`~tq_celery.store.contract.ProducerStore`."""
 
     def submit(self, submission: Submission, limits: Limits) -> Receipt:
-        (result,) = self.submit_many((submission,), limits)
+        size, most = len(submission.payload), limits.payload
+        if most is not None and size > most:
+            raise PayloadTooLargeError(submission.key.id, size, most)
+        alone = (submission,)
+        (result,) = results(alone, limits, self._call("submit", *arguments(alone, limits)))
         if isinstance(result, Exception):
             raise result
         return result

@@ -14,7 +14,9 @@ local now = now_ms()
 if ARGV[4] ~= '' and now > tonumber(ARGV[4]) then return { 'late', now } end
 local room = waiting_room(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))
 local marked = redis.call('EXISTS', key('revoked')) == 1
-local queues, delayed = {}, {}
+-- What is added to counters and tenants is written once, at the end.
+local added, live, queues, delayed = {}, {}, {}, {}
+local function add(to, name) to[name] = (to[name] or 0) + 1 end
 
 local function moment(text, none)
   if text == '' then return none end
@@ -61,16 +63,16 @@ local function take(i)
     if due > now then
       redis.call('ZADD', key('delayed'), due, member)
       delayed[member] = true
-      count('delayed', queue, 1)
+      add(added, 'delayed:' .. queue)
     else
       redis.call('XADD', key('ingress'), '*', 'd', member)
-      count('submitted', queue, 1)
+      add(added, 'submitted:' .. queue)
     end
     room.enter(queue, tenant)
     remember_id(task_key)
   end
-  count('accepted', queue, 1)
-  tally('live', tenant, 1)
+  add(added, 'accepted:' .. queue)
+  add(live, tenant)
   queues[queue] = true
   if outcome then redis.call('HSET', queue_key('superseded', of_queue), entry, outcome) end
   return 'accepted'
@@ -83,5 +85,7 @@ for i = 5, #ARGV, 8 do
 end
 for queue in pairs(queues) do redis.call('SADD', key('queues'), queue) end
 if next(delayed) and delayed[redis.call('ZRANGE', key('delayed'), 0, 0)[1]] then wake('delayed') end
-write_counts()
+for name, more in pairs(added) do redis.call('HINCRBY', key('counters'), name, more) end
+for tenant, more in pairs(live) do redis.call('HINCRBY', key('live'), tenant, more) end
+if marked then write_counts() end
 return { 'taken', now, words }
