@@ -13,6 +13,7 @@ from celery.exceptions import TaskRevokedError
 from tests.celery.worker_lab import WorkerLab
 from tests.servers import ValkeyServer
 from tests.waiting import wait_until
+from tq_celery.store.keys import GROUP
 from tq_celery.store.stopping import RedisStopping
 
 
@@ -74,10 +75,17 @@ def test_what_expires_before_it_is_due_does_not_run(lab: WorkerLab) -> None:
 def test_a_retry_that_waits_is_listed_and_cancelled_like_any_task(
     lab: WorkerLab, stopping: RedisStopping
 ) -> None:
-    """Retry back-off waits where countdowns wait: in the store, in nobody's memory."""
+    """Retry back-off waits where countdowns wait: in the store, in nobody's memory.
+
+    Nor in a pending-entries list, where recovery looks for lost work (taskiq-python/taskiq-redis
+    #101).
+    """
     waits = lab.send("attempt", "acme", 0, countdown=600, priority=3)
     tried = lab.send("attempt", "globex", 1, {"countdown": 300})
     wait_until(lambda: tried.state == "RETRY", "it waits for its next try", 10)
+    exec_ = lab.keys.of_queue("exec", "celery")
+    wait_until(lambda: lab.client.xlen(exec_) == 0, "no delivery is left", 5)
+    assert lab.client.xpending(exec_, GROUP)["pending"] == 0
     soonest, latest = stopping.delayed(["celery"], 10)
     assert [soonest.id, latest.id] == [tried.id, waits.id]
     assert (soonest.tenant, latest.tenant) == (b"globex", b"acme")

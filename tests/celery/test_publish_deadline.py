@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -71,6 +72,23 @@ def test_sentinels_that_never_answer(namespace: str) -> None:
         hosts = ",".join(f"127.0.0.1:{hole.getsockname()[1]}" for hole in holes)
         _, noop = attach(f"sentinel://{hosts}/mymaster", namespace)
         fails_in_time(noop.delay)
+
+
+def test_an_address_that_takes_no_connection(namespace: str) -> None:
+    """celery/celery #4296, where not even the connection is answered: its line is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as hole, ExitStack() as line:
+        address = hole.getsockname()
+        for _ in range(2):
+            caller = line.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(address)
+        app = Celery(namespace, broker="memory://", set_as_current=False)
+        tq = TQ(app, f"redis://127.0.0.1:{address[1]}/0", publish_timeout=0.4)
+        noop = tq.task(name="t.noop", shared=False)(nothing)
+        started = time.monotonic()
+        with pytest.raises(OperationalError, match="connecting"):
+            noop.delay()
+        assert time.monotonic() - started < 0.4 + GRACE
 
 
 def test_paused_writes(make_server: Any, namespace: str) -> None:
@@ -238,6 +256,7 @@ def test_random_stalls_send_nothing_twice(make_server: Any, namespace: str) -> N
 
 
 def test_refusals_are_typed_and_not_repeated(any_server: Any, namespace: str) -> None:
+    """Too much work pushes back on who sends it (taskiq-python/taskiq-redis #114)."""
     tq, noop = attach(any_server.url, namespace, max_pending_queue=1, max_payload=2_000)
     with pytest.raises(PayloadTooLargeError, match="tq_max_payload allows 2000"):
         noop.delay("x" * 3_000)

@@ -63,7 +63,10 @@ def test_a_killed_workers_slots_vanish_within_its_lease(worker_lab):
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_an_urgent_task_waits_behind_no_read_ahead(worker_lab, pool):
-    """A worker that was just fast holds a deep read-ahead; slow tasks must not inherit it."""
+    """A worker that was just fast holds a deep read-ahead; slow tasks must not inherit it.
+
+    celery/celery #7633: whatever had been handed out ran before later, more urgent work.
+    """
     lab = worker_lab(policy="priority", lease=5.0)
     lab.worker(pool, concurrency=2)
     for _ in range(1500):

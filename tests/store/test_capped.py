@@ -1,4 +1,7 @@
-"""Streams for reading may be capped; what a cap drops is counted."""
+"""Streams for reading may be capped; what a cap drops is counted.
+
+taskiq-python/taskiq-redis #114: a cap on the stream of tasks threw away what had not been read.
+"""
 
 from __future__ import annotations
 
