@@ -228,9 +228,7 @@ def test_a_generator_that_fails_ends_the_call(lab: Lab) -> None:
     assert len(lab.taken) == 700
 
 
-def test_what_is_built_is_bounded_in_bytes_too(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_built_is_bounded_in_bytes_too(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five megabytes of arguments are not one script call."""
     task, batches = declare(lab), []
     start_many = lab.tq.producers.start_many
