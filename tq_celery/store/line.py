@@ -91,6 +91,8 @@ class _OneConnection(redis.Redis):
         A server that went away while nothing was asked of it is noticed before something is sent,
         so that it is certain that nothing was.
         """
+        if not hasattr(select, "poll"):  # eventlet takes it away
+            return not select.select([self.own._sock], [], [], 0)[0]
         waiting = select.poll()
         waiting.register(self.own._sock, select.POLLIN)
         return not waiting.poll(0)
