@@ -394,5 +394,5 @@ def test_long_life(any_server: Any) -> None:
 
 
 def test_life(any_server: Any) -> None:
-    """Forty lives of thirty steps."""
-    live(any_server, max_examples=40, stateful_step_count=30, derandomize=True)
+    """Twenty-five lives of thirty steps."""
+    live(any_server, max_examples=25, stateful_step_count=30, derandomize=True)
