@@ -121,6 +121,7 @@ def test_a_server_that_refuses_says_so_soon(
         )
         result = quickly(case.task.delay)
         sent = quickly(lambda: case.tq.submit_many([(case.task,), (case.task, (1,))]), within=1.0)
+        client.config_set("save", "")  # or it would try to save before it stops
     assert [each["id"] for each in case.at_the_broker()] == [result.id, *sent]
     assert case.tq.counts.unavailable == 3
     assert case.at_the_scheduler(server) == 1
