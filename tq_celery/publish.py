@@ -18,13 +18,14 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from celery.signals import before_task_publish
 from celery.utils import uuid
 from celery.utils.nodenames import anon_nodename
-from celery.utils.time import maybe_iso8601, maybe_make_aware
+from celery.utils.time import maybe_iso8601
 
 from tq_celery.detour import broker_priority, is_scheduled
 from tq_celery.effective import (
@@ -111,6 +112,9 @@ class Publisher:
                 request, name, args, kwargs, countdown, eta, task_id, producer, connection, options
             )
         repeats = parent is not None and outcome is Outcome.RETRIED
+        eta = self.aware(eta)
+        if options.get("expires"):
+            options["expires"] = self.aware(options["expires"])
         headers = options.get("headers")
         if parent is None:
             _forget_broker_priority(request, task_id, options)
@@ -317,9 +321,19 @@ class Publisher:
             return (math.ceil(seconds * 1000) if seconds > 0 else None), None
         if not eta:
             return None, None
-        # A naive ETA is UTC, as Celery's workers read it.
-        aware = maybe_make_aware(maybe_iso8601(eta), tz=self.app.timezone)
-        return None, max(0, math.ceil(aware.timestamp() * 1000))
+        due: datetime = self.aware(maybe_iso8601(eta))
+        return None, max(0, math.ceil(due.timestamp() * 1000))
+
+    def aware(self, moment: Any) -> Any:
+        """Return a naive datetime, or ISO text of one, in the application's time zone.
+
+        Celery's worker would read it as UTC, whatever zone the application has. Anything else is
+        returned as it is.
+        """
+        found = maybe_iso8601(moment) if isinstance(moment, str) else moment
+        if isinstance(found, datetime) and found.tzinfo is None:
+            return found.replace(tzinfo=self.app.timezone)
+        return moment
 
 
 def _forget_broker_priority(request: Any, task_id: str | None, options: dict[str, Any]) -> None:

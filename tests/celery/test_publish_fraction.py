@@ -79,6 +79,12 @@ def test_what_goes_to_the_broker_is_what_stock_celery_sends() -> None:
     assert ours == theirs
 
 
+def test_a_naive_eta_is_the_same_instant_on_either_side() -> None:
+    lab = Lab(settings={"fraction": 0}, timezone="Europe/Berlin")
+    lab.tq.task(name="lab.nothing")(nothing).apply_async(eta="2030-06-01T12:00:00")
+    assert lab.stock()[0]["eta"] == "2030-06-01T12:00:00+02:00"
+
+
 def test_a_bad_option_is_an_error_on_either_way() -> None:
     _, task = lab_with(0)
     with pytest.raises(OptionError, match="priority: 300"):

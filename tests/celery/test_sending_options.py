@@ -117,7 +117,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "nothing": {},
     "expires in seconds": {"expires": 60},
     "expires at": {"expires": AT},
-    "expires at, naive": {"expires": datetime(2030, 6, 1, 12)},  # noqa: DTZ001
     "expires at, as text": {"expires": "2030-06-01T12:00:00+00:00"},
     "expired already": {"expires": -5},
     "expires, a fraction": {"expires": 1.5},
@@ -193,9 +192,7 @@ def test_the_request_is_the_one_of_stock_celery(name: str) -> None:
 
 ETAS: dict[str, Any] = {
     "aware": AT,
-    "naive": datetime(2030, 6, 1, 12),  # noqa: DTZ001
     "text": "2030-06-01T12:00:00+02:00",
-    "text, naive": "2030-06-01T12:00:00",
     "text, basic": "20300601T120000Z",
     "past": datetime(2020, 1, 1, tzinfo=UTC),
 }
@@ -203,16 +200,25 @@ ETAS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", ETAS)
 def test_an_eta_is_the_instant_that_it_is_for_celerys_worker(name: str) -> None:
-    """A naive ETA is UTC to Celery's worker, whatever the application's zone; so it is here.
-
-    A call must mean the same instant before and after its task is scheduled, so what Celery does
-    counts, although the application's zone would surprise less. Seen to fail with that zone.
-    """
     pair = Pair()
     for task in (pair.plain, pair.scheduled):
         task.apply_async((1,), eta=ETAS[name])
     expected = pair.theirs("celery").eta.timestamp() * 1000
     assert pair.lab.taken[-1].due == expected
+
+
+@pytest.mark.parametrize("moment", [datetime(2030, 6, 1, 12), "2030-06-01T12:00:00"])  # noqa: DTZ001
+def test_a_naive_time_is_one_of_the_applications_zone(moment: Any) -> None:
+    """sidekiq-scheduler/sidekiq-scheduler #283: a naive ETA is read in the application's zone.
+
+    Celery's worker reads it as UTC. The same holds for ``expires``, which must not be over before
+    the task is due, and for calls that a fraction sends to the broker.
+    """
+    berlin = datetime(2030, 6, 1, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+    pair = Pair()
+    pair.scheduled.apply_async((1,), eta=moment, expires=moment)
+    assert pair.lab.taken[-1].due == berlin.timestamp() * 1000
+    assert pair.ours().expires == berlin
 
 
 @pytest.mark.parametrize("countdown", [5, 0.25, 1e6])
