@@ -269,13 +269,19 @@ def _replacement(place: str, kind: str, number: int) -> Workflow:
 
 for _number, (_place, _kind) in enumerate(itertools.product(_PLACES, _KINDS), 1000):
     WORKFLOWS[f"replaced by {_kind}, {_place}"] = _replacement(_place, _kind, _number)
+
+
+def _retried_then_replaced(kind: str) -> Workflow:
+    return lambda t: t.retried_then_replaced.delay(60, kind)
+
+
+def _ordinary_replaced(kind: str) -> Workflow:
+    return lambda t: chord([t.replaced_plain.s(61, kind), t.one.s()])(t.flat.s())
+
+
 for _kind in ("task", "chain", "group", "chord"):
-    WORKFLOWS[f"retried, then replaced by {_kind}"] = lambda t, kind=_kind: (
-        t.retried_then_replaced.delay(60, kind)
-    )
-    WORKFLOWS[f"ordinary task replaced by {_kind}"] = lambda t, kind=_kind: chord(
-        [t.replaced_plain.s(61, kind), t.one.s()]
-    )(t.flat.s())
+    WORKFLOWS[f"retried, then replaced by {_kind}"] = _retried_then_replaced(_kind)
+    WORKFLOWS[f"ordinary task replaced by {_kind}"] = _ordinary_replaced(_kind)
 
 
 # -- all nestings to depth three -------------------------------------------------------------------
