@@ -71,7 +71,7 @@ class SettingsError(TQError, ValueError):
 
 
 class OptionError(SettingsError):
-    """A scheduling option of one call (tenant, cost, priority, deadline) is out of its range."""
+    """An option of one call is out of its range: tenant, cost, priority, deadline, id or queue."""
 
 
 class SubmitError(TQError):

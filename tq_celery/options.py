@@ -96,7 +96,10 @@ def check_tenant(value: object) -> bytes | None:
     elif isinstance(value, str | UUID) or (isinstance(value, int) and value is not True):
         if value is False:
             raise OptionError("tenant", value, _TENANT_RANGE)
-        raw = str(value).encode("utf-8", "surrogateescape")
+        try:
+            raw = str(value).encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise OptionError("tenant", value, _TENANT_RANGE) from None
     else:
         raise OptionError("tenant", value, _TENANT_RANGE)
     if len(raw) > MAX_TENANT:

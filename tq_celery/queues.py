@@ -5,9 +5,23 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tq_celery.errors import UnsupportedTaskError
+from tq_celery.errors import OptionError, UnsupportedTaskError
 
-__all__ = ["QueueNames"]
+__all__ = ["QueueNames", "check_queue"]
+
+#: Bytes in the longest name of a queue, as in AMQP.
+MAX_QUEUE = 255
+
+
+def check_queue(name: str) -> str:
+    """Return the queue's name; raises OptionError when no broker could have such a queue."""
+    try:
+        if len(name.encode()) <= MAX_QUEUE:
+            return name
+    except UnicodeEncodeError:
+        pass
+    shown = name if len(name) <= 32 else name[:32] + "..."
+    raise OptionError("queue", shown, f"text of at most {MAX_QUEUE} bytes")
 
 
 class QueueNames:

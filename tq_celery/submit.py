@@ -15,7 +15,8 @@ from kombu.exceptions import OperationalError
 
 from tq_celery import detour, envelope
 from tq_celery.effective import Effective
-from tq_celery.errors import DuplicateTaskError, StoreUnavailableError
+from tq_celery.errors import DuplicateTaskError, OptionError, StoreUnavailableError
+from tq_celery.queues import check_queue
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Submission, Token
 from tq_celery.store.record import TaskKey
@@ -125,10 +126,12 @@ class SubmitProducer:
         """Submit the message; the arguments are those of :meth:`kombu.Producer.publish`."""
         assert headers is not None
         publisher = self._publisher
-        queue = publisher.queues.find(exchange, routing_key, declare)
+        queue = check_queue(publisher.queues.find(exchange, routing_key, declare))
         kind, encoding, data = serialization.dumps(body, serializer=serializer)
         task, task_id = headers["task"], headers["id"]
-        nesting, retries = headers["replaced_task_nesting"] or 0, headers["retries"] or 0
+        check_id(task_id)
+        nesting = _count(headers, "replaced_task_nesting")
+        retries = _count(headers, "retries")
         said = data
         if self.embedded:
             # The same call later has other absolute deadlines in it; it is the same message.
@@ -183,6 +186,26 @@ class SubmitProducer:
         except DuplicateTaskError:
             if not self.first_stands:
                 raise
+
+
+def check_id(task_id: object) -> None:
+    """Refuse what is no id; no worker could read the message."""
+    if isinstance(task_id, str):
+        try:
+            task_id.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return
+    raise OptionError("task_id", task_id, "text that UTF-8 can hold")
+
+
+def _count(headers: Any, name: str) -> int:
+    """Return a header that becomes a part of the task's key; raises OptionError."""
+    value = headers[name] or 0
+    if type(value) is not int or value < 0:
+        raise OptionError(name, value, "an integer from 0")
+    return value
 
 
 def spare_subscribing(backend: Any) -> None:

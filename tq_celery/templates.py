@@ -100,8 +100,8 @@ class Templates:
             found = resolve(template.rules, take_call(own), (args, kwargs, own), None, tq.default)
         if not task_id:
             task_id = next(self._ids)
-        elif type(task_id) is not str:
-            return None
+        elif type(task_id) is not str or not task_id.isascii():
+            return None  # it is looked at more closely there
         try:
             said_args = _encode(args) if args else "[]"
             said_kwargs = _encode(kwargs) if kwargs else "{}"

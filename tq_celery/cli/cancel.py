@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from signal import Signals
 from typing import Any
 
 import click
@@ -29,6 +30,14 @@ def stamps(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, 
             raise click.BadParameter(f"{text!r} is not HEADER=VALUE", ctx, param)
         found.setdefault(header, []).append(stamp)
     return found
+
+
+def signal_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Option callback: a signal's name, with or without SIG; the workers' answer is not awaited."""
+    name = value.upper()
+    if not {name, f"SIG{name}"} & set(Signals.__members__):
+        raise click.BadParameter(f"there is no signal {value!r}", ctx, param)
+    return name
 
 
 @click.command(
@@ -60,6 +69,7 @@ def stamps(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, 
     "signal_",
     default="SIGTERM",
     show_default=True,
+    callback=signal_name,
     metavar="NAME",
     envvar="TQ_CANCEL_SIGNAL",
     help="Signal that --terminate sends to the process.",
@@ -80,6 +90,8 @@ def cancel(
     """
     if not ids and not stamped:
         raise CommandError("name the tasks, by id or with --stamp HEADER=VALUE")
+    if not all(ids):
+        raise CommandError("an id is empty; nothing was cancelled")
     if terminate and session.app is None:
         raise CommandError("--terminate asks the workers over the broker: name the app with --app")
     found = session.store.revoke(list(dict.fromkeys(ids))) if ids else {}

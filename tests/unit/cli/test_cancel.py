@@ -51,6 +51,8 @@ def test_what_makes_no_sense_is_refused(refused) -> None:
     assert "name the tasks, by id or with --stamp" in refused("cancel")
     assert "'customer' is not HEADER=VALUE" in refused("cancel", "--stamp", "customer")
     assert "name the app with --app" in refused("cancel", "some-id", "--terminate")
+    assert "an id is empty" in refused("cancel", "some-id", "")
+    assert "no signal 'NOPE'" in refused("cancel", "some-id", "--terminate", "--signal", "NOPE")
 
 
 @pytest.fixture
