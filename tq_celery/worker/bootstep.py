@@ -24,6 +24,7 @@ from celery.worker import state
 from celery.worker.state import task_ready
 
 from tq_celery.stopping import remembered
+from tq_celery.worker.chords import end_outer_chords
 from tq_celery.worker.credit import Slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
 from tq_celery.worker.green import keep_yielding, start_native
@@ -72,6 +73,7 @@ class TQStep(bootsteps.StartStopStep):
         self._unable_until = 0.0
         self._lingering: Lingering | None = None
         self._inspecting: Inspecting | None = None
+        end_outer_chords(c.app)
 
     # -- Celery's calls ------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""Chords that Celery leaves without an end: a lost last member, a revoked chain in the header.
+"""Chords that Celery leaves without an end: a lost last member, a revoked chain in the header, a
+failed chord in the header of another.
 
 Celery's Redis backend counts each part once, however often its task runs, and the member that
 completes the count takes a claim before it sends the body, so that no other sends it too. A claim
@@ -13,12 +14,17 @@ lose, and those that only count cannot tell a repeated part from a new one.
 from __future__ import annotations
 
 import logging
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 from celery import states
+from celery.app.task import Context
 from celery.exceptions import TaskRevokedError
 
-__all__ = ["claim_left", "end_chain", "part_is_settled"]
+from tq_celery.inheritance import HEADER
+
+__all__ = ["claim_left", "end_chain", "end_outer_chords", "part_is_settled"]
 
 logger = logging.getLogger("tq_celery.worker")
 
@@ -69,6 +75,64 @@ def end_chain(backend: Any, request: Any, reason: str) -> None:
     """
     if request.chain:
         backend._fail_chain(request.chain, TaskRevokedError(reason), state=states.REVOKED)
+
+
+def end_outer_chords(app: Any) -> None:
+    """Let a chord that fails end the chord in whose header it stands; for a worker's application.
+
+    Celery writes the failure to the inner body alone, and a backend that counts parts then waits
+    for that body's part for ever. Chords of ordinary workflows keep Celery's way. Called before the
+    pool starts, so that its processes have it too.
+    """
+    make = app._get_backend
+
+    def get_backend() -> Any:
+        backend = make()
+        _report_to_outer(backend)
+        return backend
+
+    app._get_backend = get_backend
+    if app._backend is not None:
+        _report_to_outer(app._backend)
+
+
+def _report_to_outer(backend: Any) -> None:
+    theirs = getattr(backend, "chord_error_from_stack", None)
+    if theirs is None or "chord_error_from_stack" in vars(backend):
+        return
+
+    def chord_error_from_stack(callback: Any, exc: Any = None) -> Any:
+        error = sys.exc_info()[1] if exc is None else exc
+        result = theirs(callback, exc)  # first: the outer chord may read the inner body's state
+        for options in _ends(callback):
+            outer, group = options.get("chord"), options.get("group_id")
+            if outer and group and (_is_ours(options) or _is_ours(outer["options"])):
+                part = Context(
+                    id=options["task_id"], group=group, group_index=options.get("group_index"),
+                    chord=outer,
+                )  # fmt: skip
+                backend.on_chord_part_return(part, states.FAILURE, error)
+        return result
+
+    backend.chord_error_from_stack = chord_error_from_stack
+
+
+def _ends(signature: Any) -> Iterator[dict[str, Any]]:
+    """Yield the options of the tasks with which a body ends; they are parts of the outer chord."""
+    kind = signature.get("subtask_type")
+    kwargs = signature.get("kwargs") or {}
+    if kind in ("chain", "group"):
+        tasks = list(kwargs.get("tasks") or ())
+        for each in tasks[-1:] if kind == "chain" else tasks:
+            yield from _ends(each)
+    elif kind == "chord" and kwargs.get("body"):
+        yield from _ends(kwargs["body"])
+    else:
+        yield signature.get("options") or {}
+
+
+def _is_ours(options: Any) -> bool:
+    return HEADER in (options.get("headers") or ())
 
 
 def _claims(backend: Any) -> bool:
