@@ -84,6 +84,8 @@ def end_outer_chords(app: Any) -> None:
     for that body's part for ever. Chords of ordinary workflows keep Celery's way. Called before the
     pool starts, so that its processes have it too.
     """
+    if "_get_backend" in vars(app):
+        return  # by an earlier worker of this process
     make = app._get_backend
 
     def get_backend() -> Any:
