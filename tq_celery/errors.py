@@ -10,7 +10,7 @@
     │   ├── QueueFullError       a ``tq_max_pending`` limit is reached
     │   ├── PayloadTooLargeError the message is longer than ``tq_max_payload``
     │   ├── BulkError            some calls of a bulk submission were refused
-    │   └── UnsupportedTaskError protocol 1, Broadcast queues, fan-out exchanges
+    │   └── UnsupportedTaskError protocol 1, Broadcast queues, fan-out exchanges, strategies
     ├── StoreError             the server refused or did not answer
     │   ├── StoreUnavailableError  away, loading, read-only or out of memory: try again
     │   │   └── LateError            the call's deadline had passed on the server's clock

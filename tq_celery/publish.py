@@ -22,6 +22,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from celery import Task
 from celery.signals import before_task_publish
 from celery.utils import uuid
 from celery.utils.nodenames import anon_nodename
@@ -146,6 +147,7 @@ class Publisher:
                     name, args, kwargs, countdown, eta, task_id, producer, connection, **options
                 )
         self._check_protocol()
+        self._check_strategy(name)
         submit = SubmitProducer(self, found, producer)
         # A retry or replacement also ends its parent, which only the store can do.
         submit.detours = parent is None and self.on_unavailable(rules) == "broker"
@@ -311,6 +313,15 @@ class Publisher:
                     "task_protocol = 1 has no headers; scheduled tasks need task_protocol = 2"
                 )
             self._protocol_checked = True
+
+    def _check_strategy(self, name: str) -> None:
+        # The worker would run such a task one call at a time, with arguments it does not expect.
+        task = self.app.tasks.get(name)
+        if task is not None and task.Strategy != Task.Strategy:
+            raise UnsupportedTaskError(
+                f"{name} has a Strategy of its own ({task.Strategy}); a scheduled task "
+                "cannot have one: take @app.task, and fraction 0 on a route that matches it"
+            )
 
     def when(self, countdown: Any, eta: Any) -> tuple[int | None, int | None]:
         """Return the delay in ms, or the due time in ms; like Celery, a countdown wins."""

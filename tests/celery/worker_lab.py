@@ -55,6 +55,9 @@ class Worker:
 class WorkerLab:
     """Sends with ``app``; ``worker()`` starts workers; ``close()`` ends everything."""
 
+    #: The application that workers are started with.
+    main = "tests.celery.worker_main"
+
     def __init__(
         self, server: ValkeyServer, folder: Path, *, broker: str | None = None,
         conf: dict[str, Any] | None = None, scheduler: bool = True,
@@ -91,7 +94,7 @@ class WorkerLab:
         log = self.folder / f"worker-{len(self.workers)}.log"
         size = ALL_POOLS[pool] if concurrency is None else concurrency
         command = [
-            sys.executable, "-m", "celery", "-A", "tests.celery.worker_main", "worker",
+            sys.executable, "-m", "celery", "-A", self.main, "worker",
             "-P", pool, "-l", "info", "--without-mingle", "--without-gossip", *options,
         ]  # fmt: skip
         if size:

@@ -170,6 +170,17 @@ def test_a_delay_keeps_it_out_of_reach(lab: Lab) -> None:
     lab.view().assert_conserved()
 
 
+def test_a_delayed_return_wakes_the_leader(lab: Lab) -> None:
+    """Else it is promoted after the leader's longest rest, and a rate of 50/s becomes 2/s.
+
+    Seen to fail without the wake.
+    """
+    (found,) = deliver(lab, "n")
+    cursor = lab.store.read_ingress(b"", 9, 0).cursor
+    lab.store.give_back([Return(found.token, delay=20)], 5)
+    assert lab.store.read_ingress(cursor, 9, 0).wakes == {"returned", "delayed"}
+
+
 def test_only_counted_returns_spend_the_budget(lab: Lab) -> None:
     """A deploy does not use up attempts; losses do, and the last one buries (celery #9082)."""
     deliver(lab, "n")

@@ -12,16 +12,17 @@
 load_context()
 local now = now_ms()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
-local replies, tenants, any = {}, {}, false
+local replies, tenants, any, delayed = {}, {}, false, false
 for i = 6, #ARGV, 5 do
   local queue, entry = ARGV[i], ARGV[i + 1]
   local run = current_run(queue, entry, tonumber(ARGV[i + 2]))
   if run then
     any = true
     tenants[run.tenant] = context.caps or nil
-    restore(queue, entry, run, { budget = tonumber(ARGV[1]), counted = ARGV[i + 3] == '1',
+    local went = restore(queue, entry, run, { budget = tonumber(ARGV[1]), counted = ARGV[i + 3] == '1',
       delay = tonumber(ARGV[i + 4]), reason = 'delivery budget spent', worker = '' },
       limits, tonumber(ARGV[5]), now)
+    delayed = delayed or went == 'delayed'
   end
   replies[#replies + 1] = run and 1 or 0
 end
@@ -30,5 +31,6 @@ write_back()
 if any then
   redis.call('DEL', key('starved'))
   wake('returned')
+  if delayed then wake('delayed') end
 end
 return replies

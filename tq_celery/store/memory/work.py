@@ -152,6 +152,8 @@ class Work(Base):
                 self.index.release(run.tenant)
                 self.ns.starved = False
                 self.ns.wake("returned")
+                if item.delay > 0:
+                    self.ns.wake("delayed")
             replies.append(run is not None)
         return replies
 
