@@ -61,8 +61,8 @@ def body(name: str) -> str:
 
 
 def included(name: str) -> list[str]:
-    (line,) = [x for x in SOURCES[name].splitlines() if x.startswith("--#include ")]
-    return line.split()[1:]
+    lines = [x for x in SOURCES[name].splitlines() if x.startswith("--#include ")]
+    return [include for line in lines for include in line.split()[1:]]
 
 
 @each_script

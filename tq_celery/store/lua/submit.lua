@@ -9,11 +9,12 @@
 -- ARGV[4] last ms in which anything may be taken, '' unbounded
 -- ARGV[5...] key, digest (16 bytes) .. payload, queue, tenant, cost .. priority, deadline, due, parent
 -- RETURNS {'late', ms} or {'taken', ms, per task 'accepted' | 'repeat' | 'stale' | 'duplicate' | 'full' scope}
---#include keys clock place ids counts settle outside wake room
+--#include keys clock place ids wake room
 local now = now_ms()
 if ARGV[4] ~= '' and now > tonumber(ARGV[4]) then return { 'late', now } end
-local room = waiting_room(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))
-local marked = redis.call('EXISTS', key('revoked')) == 1
+local bounded = ARGV[1] ~= '' or ARGV[2] ~= '' or ARGV[3] ~= ''
+local room = bounded and waiting_room(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))
+local marked, revoked = redis.call('EXISTS', key('revoked')) == 1, {}
 -- What is added to counters and tenants is written once, at the end.
 local added, live, queues, delayed = {}, {}, {}, {}
 local function add(to, name) to[name] = (to[name] or 0) + 1 end
@@ -22,6 +23,23 @@ local function moment(text, none)
   if text == '' then return none end
   if string.byte(text, 1) == 43 then return now + tonumber(string.sub(text, 2)) end
   return tonumber(text)
+end
+
+-- Whether the id is marked as revoked; a mark lasts until its ms has passed.
+local function is_revoked(id)
+  local expires = redis.call('ZSCORE', key('revoked'), id)
+  return expires and tonumber(expires) > now
+end
+
+-- Ends the tasks whose ids are marked. Making the functions of these steps takes longer than some
+-- commands do, so they are made here, where they are needed.
+local function end_revoked()
+--#include counts settle outside
+  for _, each in ipairs(revoked) do
+    local run = { tenant = each.tenant, record = each.record, epoch = 0 }
+    end_outside(each.queue, nil, run, 'revoked', each.digest, 'revoked', now)
+  end
+  write_counts()
 end
 
 -- The digest under which the key was taken before; stores the message when it was not.
@@ -34,8 +52,10 @@ end
 
 local function take(i)
   local task_key, message, queue, tenant = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local outcome, epoch, entry, of_queue = string.match(ARGV[i + 7], '^(%a+)/(%d+)/([^/]+)/(.*)$')
-  local due = moment(ARGV[i + 6], 0)
+  local due, outcome, epoch, entry, of_queue = moment(ARGV[i + 6], 0)
+  if ARGV[i + 7] ~= '' then
+    outcome, epoch, entry, of_queue = string.match(ARGV[i + 7], '^(%a+)/(%d+)/([^/]+)/(.*)$')
+  end
   local seen = seen_before(task_key, with_place(message, queue, tenant, math.max(due, now)))
   -- a second run of a superseded parent repeats its retry: the first acceptance stands
   if seen and (outcome or seen == string.sub(message, 1, 16)) then return 'repeat' end
@@ -46,7 +66,7 @@ local function take(i)
     redis.call('HDEL', key('payload'), task_key)
     return 'stale'
   end
-  local scope = room.full(queue, tenant)
+  local scope = room and room.full(queue, tenant)
   if scope then
     redis.call('HDEL', key('payload'), task_key)
     return 'full', scope
@@ -55,10 +75,9 @@ local function take(i)
   local member = struct.pack('>BHH', 255 - string.byte(ARGV[i + 4], 9), #queue, #tenant)
     .. queue .. tenant .. struct.pack('>I8I4', 0, 0) .. ARGV[i + 4]
     .. struct.pack('>I8I8I8HB', moment(ARGV[i + 5], 9007199254740991), now, 0, 0, 0) .. task_key
-  if marked and is_revoked(id_of(task_key), now) then
-    local record = string.sub(member, 6 + #queue + #tenant)
-    end_outside(queue, nil, { tenant = tenant, record = record, epoch = 0 }, 'revoked',
-      string.sub(message, 1, 16), 'revoked', now)
+  if marked and is_revoked(id_of(task_key)) then
+    revoked[#revoked + 1] = { queue = queue, tenant = tenant, digest = string.sub(message, 1, 16),
+      record = string.sub(member, 6 + #queue + #tenant) }
   else
     if due > now then
       redis.call('ZADD', key('delayed'), due, member)
@@ -68,7 +87,7 @@ local function take(i)
       redis.call('XADD', key('ingress'), '*', 'd', member)
       add(added, 'submitted:' .. queue)
     end
-    room.enter(queue, tenant)
+    if room then room.enter(queue, tenant) end
     remember_id(task_key)
   end
   add(added, 'accepted:' .. queue)
@@ -87,5 +106,5 @@ for queue in pairs(queues) do redis.call('SADD', key('queues'), queue) end
 if next(delayed) and delayed[redis.call('ZRANGE', key('delayed'), 0, 0)[1]] then wake('delayed') end
 for name, more in pairs(added) do redis.call('HINCRBY', key('counters'), name, more) end
 for tenant, more in pairs(live) do redis.call('HINCRBY', key('live'), tenant, more) end
-if marked then write_counts() end
+if revoked[1] then end_revoked() end
 return { 'taken', now, words }

@@ -6,9 +6,3 @@ local function end_outside(queue, entry, run, outcome, digest, reason, now)
     started = 0, finished = now }, { 0 })
   redis.call('XADD', queue_key('obituary', queue), '*', 'k', task_key, 'o', outcome, 'r', reason)
 end
-
--- Whether the id is marked as revoked; a mark lasts until its ms has passed.
-local function is_revoked(id, now)
-  local expires = redis.call('ZSCORE', key('revoked'), id)
-  return expires and tonumber(expires) > now
-end
