@@ -6,6 +6,8 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import closing
+from threading import Event, Timer
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.store.contract.steps import NO_LIMITS, admit_all, task
 from tests.waiting import wait_until
 from tq_celery.settings import Settings
 from tq_celery.store.redis_store import RedisStore
+from tq_celery.store.stopping import RedisStopping
 from tq_celery.worker import reader as module
 from tq_celery.worker.deliveries import DeliveryTable
 from tq_celery.worker.reader import Offer, Reader
@@ -68,3 +71,40 @@ def test_a_read_that_is_never_answered_is_sent_anew(
     assert "was not answered in time" in caplog.text
     (held,) = reader.table.waiting
     assert held.delivery.payload == b"payload of n"
+
+
+def test_a_long_search_for_revoked_tasks_holds_up_neither_lease_nor_reading(
+    reader: Reader, store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that heard a revocation looks through all that waits, be it millions of tasks.
+
+    Seen to fail (no turn ended) when the I/O thread searched by itself.
+    """
+    gate, begun, search = Event(), Event(), RedisStopping.revoke
+
+    def revoke(*args: Any, **options: Any) -> dict[str, str]:
+        begun.set()
+        assert gate.wait(10)
+        return search(*args, **options)
+
+    monkeypatch.setattr(RedisStopping, "revoke", revoke)
+    for name in ("waits", "runs"):
+        store.submit(task(name, queue="late" if name == "waits" else "q"), NO_LIMITS)
+    admit_all(store)
+    assert store.dispatch(1, ["q"], 1, 1).count == 1
+    reader.revocations.add(["waits"])
+
+    def taken() -> bool:
+        reader.turn()
+        return len(reader.table) == 1
+
+    opener = Timer(8, gate.set)  # a turn that waits for the search ends, too late
+    opener.start()
+    try:
+        wait_until(taken, "a task arrives while the search goes on", 5)
+        assert begun.is_set()
+        assert store.locate(["waits"])
+    finally:
+        opener.cancel()
+        gate.set()
+    wait_until(lambda: not store.locate(["waits"]), "the revoked task is removed", 5)

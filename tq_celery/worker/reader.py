@@ -63,6 +63,8 @@ BLOCK = 3_500
 OVERDUE = 1.0
 #: Longest wait for the store at the end, seconds.
 LAST_WAIT = 4.0
+#: Longest wait at the end for revocations to be written, seconds.
+LAST_SEARCH = 1.0
 #: Seconds between two log lines about a store that stays away.
 COMPLAIN_EVERY = 10.0
 
@@ -160,7 +162,7 @@ class Reader:
         now = monotonic()
         self.table.departed.clear()
         self._settle(now)
-        self.revocations.write(self.store)
+        self.revocations.begin(self.settings)
         self._current = offer = self.offer()
         self._keep_lease(now, offer)
         if self._recover:
@@ -209,9 +211,9 @@ class Reader:
         """Write what has ended and withdraw; the rest is returned by that, uncounted."""
         self.split.unblock()
         self._settle(monotonic())
-        self.revocations.write(self.store)
         self._close_obituaries()
         self.store.withdraw(self.name)
+        self.revocations.finish(self.settings, LAST_SEARCH)
 
     # -- the steps of a turn -------------------------------------------------------------------
 
