@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import redis
 
 from tq_celery.settings import Settings
+from tq_celery.store.client import close_idle
 from tq_celery.store.contract import MAX_BATCH
 from tq_celery.store.keys import Keys
 from tq_celery.store.scripts import SCRIPTS, call, translate
@@ -58,4 +59,5 @@ class RedisPart:
 
     def _wrap(self, operation: str, error: Exception) -> Exception:
         """Return our error for one raised by a plain command."""
+        close_idle(self.client, error)
         return translate(SCRIPTS[operation], error)

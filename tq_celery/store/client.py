@@ -20,7 +20,7 @@ from tq_celery.errors import SettingsError
 from tq_celery.settings import safe_url
 from tq_celery.store.urls import Target, parse_url
 
-__all__ = ["Clients", "connect", "safe_url"]
+__all__ = ["Clients", "close_idle", "connect", "safe_url"]
 
 #: What a client with retries repeats after; older redis-py leaves a refused connection an OSError.
 FAILURES = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
@@ -69,6 +69,16 @@ def connect(
         return _master_of(target, common)
     host, port = target.hosts[0]
     return redis.Redis(host=host, port=port, ssl=target.tls, **common)
+
+
+def close_idle(client: redis.Redis, error: Exception) -> None:
+    """After a reply that did not come, close the connections that are not in use.
+
+    Whatever cut one off without a word, such as a server that lost its power, has cut off them all:
+    without this each would cost some thread another timeout.
+    """
+    if isinstance(error, redis.exceptions.TimeoutError):
+        client.connection_pool.disconnect(inuse_connections=False)
 
 
 class Clients:

@@ -18,6 +18,7 @@ import redis
 from redis.exceptions import AskError, NoScriptError, ResponseError
 
 from tq_celery.errors import FencedError, StoreError, StoreUnavailableError
+from tq_celery.store.client import close_idle
 
 __all__ = ["SCRIPTS", "Script", "call", "said", "translate"]
 
@@ -131,4 +132,5 @@ def call(
         except NoScriptError:
             return execute("EVAL", script.text, 1, prefix, *args)
     except (redis.RedisError, OSError) as error:
+        close_idle(client, error)
         raise translate(script, error, epoch) from error
