@@ -15,6 +15,7 @@ import pytest
 
 from tests.store.contract.lab import RedisLab
 from tests.store.contract.steps import NO_LIMITS, admit_all, announce, submit, task
+from tests.store.contract.stopping_steps import bring
 from tests.waiting import wait_until
 from tq_celery.settings import Settings
 from tq_celery.states import Outcome
@@ -200,6 +201,20 @@ def test_a_search_begins_where_the_task_was_put(store: RedisStore, monkeypatch: 
     monkeypatch.setattr(store, "_everywhere", lambda places: pytest.fail("a search"))
     assert store.revoke(["d7", "p150", "i299"]) == dict.fromkeys(["d7", "p150", "i299"], "revoked")
     lab.view().assert_conserved()
+
+
+def test_what_runs_is_found_without_a_look_at_all_that_waits(
+    store: RedisStore, monkeypatch: Any
+) -> None:
+    """Most of what is terminated runs; a million delayed tasks would hold that up for seconds.
+
+    Seen to fail when the deliveries were looked at last.
+    """
+    lab = RedisLab(store, store.client, policy="wfq")
+    bring(lab, "running", "runs")
+    bring(lab, "delayed", "waits")
+    monkeypatch.setattr(store, "find_delayed", None)
+    assert store.revoke(["runs"]) == {"runs": "dispatched"}
 
 
 def test_after_everything_was_flushed_a_mark_still_works(store: RedisStore) -> None:

@@ -92,5 +92,9 @@ class RedisLocating(RedisFinding):
             searches: list[bytes | None] = [*keys] if len(keys) <= _FEW else [None]
             for key in searches:
                 yield from self.find_pending(queue, tenant, key)
-        for queue in sorted(queues):
-            yield from self.find_exec(queue, wanted)
+        yield from self._delivered(places)
+
+    def _delivered(self, places: Mapping[bytes, Located]) -> Batches:
+        """Yield the deliveries of the tasks' queues: no more than workers have slots for."""
+        for queue in sorted({place.queue for place in places.values()}):
+            yield from self.find_exec(queue, lambda queue, tenant: True)

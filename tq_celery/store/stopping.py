@@ -70,16 +70,23 @@ class RedisStopping(RedisLocating):
                 if done and found.key in left:
                     result[left.pop(found.key).key.id] = "revoked"
 
-        take(self._near(list(left.values())) if left else ())
-        for _ in range(_ROUNDS):
+        def search(batches: Iterable[Sequence[Found]]) -> None:
             held: set[bytes] = set()
-            for batch in self._everywhere(left) if left else ():
+            for batch in batches:
                 held |= {found.key for found in batch if found.item.where == "exec"}
                 take(batch)
             # what is among the deliveries and was not removed has been read by a worker
-            if held >= left.keys():
-                result.update(dict.fromkeys((left[key].key.id for key in left), "dispatched"))
+            for key in held & left.keys():
+                result[left.pop(key).key.id] = "dispatched"
+
+        if left:
+            take(self._near(list(left.values())))
+            # what runs is found here, before a look at all that waits
+            search(self._delivered(left))
+        for _ in range(_ROUNDS):
+            if not left:
                 break
+            search(self._everywhere(left))
             left = {place.key.encode(): place for place in self._still(left)}
         return result
 
