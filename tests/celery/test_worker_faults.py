@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -35,6 +37,29 @@ def _runs(lab: Any, what: str, seconds: float = 5.0) -> None:
     wait_until(ended, f"a task runs after {what}", end - time.monotonic(), 0.05)
 
 
+def _tells(lab: Any) -> None:
+    """Listen to the worker's events until a task has been told of from start to end."""
+    seen: list[dict[str, Any]] = []
+    with lab.app.connection_for_read() as connection:
+        receiver = lab.app.events.Receiver(connection, handlers={"*": seen.append})
+
+        def listen() -> None:
+            with suppress(OSError):
+                receiver.capture(limit=None, timeout=20, wakeup=False)
+
+        listening = threading.Thread(target=listen)
+        listening.start()
+        try:
+            wait_until(lambda: any("heartbeat" in e["type"] for e in seen), "a heartbeat", 10)
+            sent = lab.send("add", 1, 2).id
+            told = lambda: [e["type"] for e in seen if e.get("uuid") == sent]  # noqa: E731
+            wait_until(lambda: told()[-1:] == ["task-succeeded"], "the task's events", 10)
+            assert told() == ["task-received", "task-started", "task-succeeded"]
+        finally:
+            receiver.should_stop = True
+            listening.join()
+
+
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
 def test_connections_closed_under_an_idle_worker(worker_lab, make_server, pool):
     """The server hangs up on whoever is silent for 2 s (celery/celery #10302).
@@ -63,11 +88,11 @@ def test_remote_control_and_reading_survive_every_fault(worker_lab, make_server,
     """One server is broker and store; it freezes for 10 s, and twice loses all it had.
 
     celery/celery #10302 and ag2ai/faststream #2611: alive and healthy to look at, but deaf. A task
-    runs within 5 s of each return, and the worker answers ``ping`` again.
+    runs within 5 s of each return, the worker answers ``ping`` again, and its events arrive.
     """
     server = make_server("redis")
     lab = worker_lab(server=server, lease=3.0)
-    worker = lab.worker(pool)
+    worker = lab.worker(pool, "-E")
     _runs(lab, "the start")
     server.pause()
     time.sleep(10)
@@ -79,6 +104,7 @@ def test_remote_control_and_reading_survive_every_fault(worker_lab, make_server,
         server.start()
         _runs(lab, "a server that came back empty", 6.0)
     wait_until(lambda: lab.app.control.ping(timeout=1.0), "it answers ping", 15, 0.1)
+    _tells(lab)
     assert worker.alive
     assert_idle(worker.pid, 4, wakeups_per_s=100)
 

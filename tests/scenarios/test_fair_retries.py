@@ -1,4 +1,7 @@
-"""Retries are work like any other: charged to their tenant, and in its place under every policy."""
+"""Retries are work like any other: charged to their tenant, and in its place under every policy.
+
+celery/kombu #166 and yiisoft/yii2-queue #324: what came due again jumped the whole line.
+"""
 
 from __future__ import annotations
 
