@@ -18,6 +18,7 @@ from tq_celery import TQ
 from tq_celery.errors import SettingsError, StoreUnavailableError
 from tq_celery.stopping import remembered, stamps_of, task_ids_of
 from tq_celery.store.contract import MAX_BATCH
+from tq_celery.worker.inspecting import Inspecting
 from tq_celery.worker.panel import hook_panel
 from tq_celery.worker.revocations import Revocations
 
@@ -214,3 +215,20 @@ def test_only_this_workers_mailbox_is_changed():
     assert store.ids[0][:2] == ["a", "b"]
     assert answers[0]["task_id"] == ["a", "b"]
     assert Panel.data == registry
+
+
+def test_a_mailbox_is_hooked_once_however_often_the_broker_was_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seen to fail: after each reconnection every delayed task was listed once more."""
+    own = {**Panel.data, "scheduled": lambda state: []}
+    step = _Step(own)
+    worker = type("Worker", (), {"steps": [step]})()
+    inspecting = Inspecting(None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(inspecting, "scheduled", lambda hostname: ["delayed"])
+    for _ in range(3):
+        hook_panel(worker, Revocations())
+        inspecting.hook(worker)
+    state = type("State", (), {"hostname": "w"})()
+    assert step.handlers["scheduled"](state) == ["delayed"]
+    assert len(step.handlers.maps) == 3

@@ -14,7 +14,6 @@ the store does not answer, and one reply that takes too long ends it.
 from __future__ import annotations
 
 import logging
-from collections import ChainMap
 from collections.abc import Callable
 from datetime import datetime
 from time import monotonic
@@ -23,6 +22,7 @@ from typing import Any
 from tq_celery import envelope
 from tq_celery.errors import StoreError
 from tq_celery.store.look import Look, Waiting
+from tq_celery.worker.mailbox import Handler, put_before
 from tq_celery.worker.reader import Reader
 
 __all__ = ["LISTED", "Inspecting"]
@@ -35,12 +35,6 @@ LISTED = 200
 HOLD_OFF = 5.0
 #: Longest text of arguments in an answer, characters; Celery cuts them at the call already.
 LONGEST_REPR = 1024
-
-Handler = Callable[..., Any]
-
-
-class _Commands(dict[str, Handler]):
-    """Our commands in a worker's mailbox."""
 
 
 class Inspecting:
@@ -56,15 +50,12 @@ class Inspecting:
 
     def hook(self, consumer: Any) -> None:
         """Put our commands before those of the consumer's mailbox, once."""
-        for step in consumer.steps:
-            node = getattr(getattr(step, "box", None), "node", None)
-            maps = getattr(getattr(node, "handlers", None), "maps", ())
-            if node is not None and not any(isinstance(each, _Commands) for each in maps):
-                # looked up at each call: an application may register its own command later
-                handlers = node.handlers
-                listing = self._listing(handlers)
-                ours = _Commands(scheduled=listing, dump_schedule=listing)
-                node.handlers = ChainMap(ours, handlers)
+
+        def commands(handlers: Any) -> dict[str, Handler]:
+            listing = self._listing(handlers)
+            return {"scheduled": listing, "dump_schedule": listing}
+
+        put_before(consumer, "inspecting", commands)
 
     def stats(self) -> dict[str, Any]:
         """Return the section ``tq`` of ``inspect stats``: a few numbers, no address, no credential.
