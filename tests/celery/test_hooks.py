@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +14,7 @@ import redis
 from celery.contrib.abortable import AbortableAsyncResult
 
 from tests.celery import hooks_main
-from tests.celery.worker_lab import WorkerLab
+from tests.celery.worker_lab import ROOT, WorkerLab
 from tests.celery.worker_tasks import RUNS
 from tests.servers import ValkeyServer
 from tests.waiting import wait_until
@@ -96,3 +99,22 @@ def test_a_strategy_of_its_own_fails_at_the_call(lab: WorkerLab) -> None:
 
     with pytest.raises(UnsupportedTaskError, match="batched has a Strategy of its own"):
         batched.delay(1)
+
+
+@pytest.mark.slow
+def test_celerys_commands_call_and_read_a_scheduled_task(lab: WorkerLab) -> None:
+    """Seen to fail with TQ_FRACTION=0, by which the call went to the broker."""
+    environ = {**os.environ, **lab.environ, "PYTHONPATH": str(ROOT)}
+
+    def celery(*words: str) -> str:
+        command = [sys.executable, "-m", "celery", "-A", "tests.celery.worker_main", *words]
+        done = subprocess.run(
+            command, env=environ, cwd=ROOT, check=True, capture_output=True, text=True, timeout=30
+        )
+        return done.stdout.strip()
+
+    before = lab.client.xlen(lab.keys.name("results"))
+    task_id = celery("call", "add", "--args", "[40, 2]", "--countdown", "0.2", "--expires", "20")
+    assert celery("result", task_id) == "42"
+    records = lab.settled(before + 1)
+    assert task_id in {record["id"] for record in records}
