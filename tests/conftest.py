@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 import hypothesis
 import pytest
 import redis
+from celery import _state
+from celery.app import builtins as _celerys_own_shared_tasks  # noqa: F401
 
 from tests import leaks
 from tests.servers import RabbitServer, RedisServer, Unavailable, ValkeyServer
@@ -33,6 +35,19 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 _left_out_slow = pytest.StashKey[int]()
+
+_shared_tasks = pytest.StashKey[frozenset]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Remember the tasks that modules share; Celery gives them to every later application."""
+    session.stash[_shared_tasks] = frozenset(_state._on_app_finalizers)
+
+
+@pytest.fixture(autouse=True)
+def _no_shared_tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the tasks of other tests out of this test's applications."""
+    monkeypatch.setattr(_state, "_on_app_finalizers", set(request.session.stash[_shared_tasks]))
 
 
 def _session_server(kind: str) -> Iterator[ValkeyServer]:

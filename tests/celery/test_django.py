@@ -32,7 +32,6 @@ def _project() -> Iterator[None]:
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
     """An application that Celery fixed up for Django: its task class is DjangoTask."""
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
     monkeypatch.setattr(_state, "default_app", _state.default_app)
     monkeypatch.setattr(sys, "path", [*sys.path])
     for signal in (signals.import_modules, signals.worker_init):

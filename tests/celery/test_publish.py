@@ -11,7 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from celery import Celery, _state, signals
+from celery import Celery, signals
 from kombu import Exchange, Queue
 from kombu.common import Broadcast
 
@@ -24,12 +24,6 @@ from tq_celery.store.record import TaskKey
 @pytest.fixture
 def lab() -> Lab:
     return Lab()
-
-
-@pytest.fixture(autouse=True)
-def _no_shared_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Celery gives tasks of one application to every later one; here each test has its own."""
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
 
 
 def test_a_decorated_call_becomes_one_submission(lab: Lab) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from celery import Celery, _state, chain, group, signals
+from celery import Celery, chain, group, signals
 from kombu.exceptions import OperationalError
 
 from tests.celery.recording import Lab
@@ -17,11 +17,6 @@ from tq_celery.envelope import decode
 from tq_celery.store.contract import Submission
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-
-
-@pytest.fixture(autouse=True)
-def _no_shared_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
 
 
 @pytest.fixture

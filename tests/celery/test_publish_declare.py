@@ -6,7 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
-from celery import Celery, Task, _state, shared_task
+from celery import Celery, Task, shared_task
 
 from tests.celery.recording import Lab, add, noop
 from tq_celery import TQ, OptionError, SettingsError, TQError, TQTask
@@ -15,12 +15,6 @@ from tq_celery import TQ, OptionError, SettingsError, TQError, TQTask
 @pytest.fixture
 def lab() -> Lab:
     return Lab()
-
-
-@pytest.fixture(autouse=True)
-def _no_shared_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Celery gives tasks of one application to every later one; here each test has its own."""
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
 
 
 def of_account(account: str) -> None: ...

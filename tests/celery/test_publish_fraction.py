@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from celery import Celery, _state, chain, shared_task
+from celery import Celery, chain, shared_task
 from kombu import Queue
 
 from tests.celery.recording import Lab
@@ -13,11 +13,6 @@ from tq_celery import TQ, OptionError, TQTask
 from tq_celery.detour import broker_priority, is_scheduled
 
 IDS = [f"id-{number}" for number in range(2_000)]
-
-
-@pytest.fixture(autouse=True)
-def _no_shared_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
 
 
 def nothing(*_: Any, **__: Any) -> None: ...

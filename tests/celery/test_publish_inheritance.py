@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from celery import _state, chain, chord, group
+from celery import chain, chord, group
 
 from tests.celery.recording import Lab
 from tq_celery import DuplicateTaskError, const
@@ -16,11 +16,6 @@ from tq_celery.envelope import decode
 
 #: Celery's Redis backend uses a command that redis-py calls deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")
-
-
-@pytest.fixture(autouse=True)
-def _no_shared_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
 
 
 class Flow(Lab):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from celery import _state, states
+from celery import states
 from celery.exceptions import MaxRetriesExceededError
 
 from tests.celery.recording import Lab
@@ -15,12 +15,6 @@ from tq_celery import PayloadTooLargeError, QueueFullError, StoreUnavailableErro
 from tq_celery.envelope import Envelope, decode
 from tq_celery.store.contract import Submission
 from tq_celery.task import UnsentRetry
-
-
-@pytest.fixture(autouse=True)
-def _no_shared_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Celery gives tasks of one application to every later one; here each test has its own."""
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
 
 
 @pytest.fixture

@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from celery import Task, _state, shared_task, signals
+from celery import Task, shared_task, signals
 from pydantic import BaseModel
 
 from tests.celery.recording import Lab, noop
 from tests.celery.test_sending_options import Pair
 from tq_celery import OptionError, TQTask, const
-
-
-@pytest.fixture(autouse=True)
-def _no_shared_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Celery gives tasks of one application to every later one; here each test has its own."""
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
 
 
 class Marking(Task):

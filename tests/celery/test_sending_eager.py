@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from celery import _state, chain, chord, group
+from celery import chain, chord, group
 from celery.exceptions import MaxRetriesExceededError
 from celery.result import allow_join_result
 from kombu.exceptions import EncodeError
@@ -19,7 +19,6 @@ from tq_celery import OptionError, SettingsError, const
 @pytest.fixture(autouse=True)
 def _no_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fail whatever opens a connection."""
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
     opened: list[Any] = []
 
     def connect(self: Any, address: Any) -> None:

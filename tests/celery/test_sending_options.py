@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from celery import Celery, _state
+from celery import Celery
 from celery.exceptions import QueueNotFound
 from celery.worker.request import Request
 from kombu import Exchange, Queue
@@ -45,7 +45,6 @@ OURS = {"tq", "tq_token", "tq_key"}
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what differs between any two applications the same."""
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
     monkeypatch.setattr(Celery, "thread_oid", "oid", raising=False)
     monkeypatch.setattr(Celery, "now", lambda self: NOW)
     for module in ("celery.app.amqp", "tq_celery.publish"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from celery import _state
 from kombu import Exchange, Queue, binding
 
 from tests.celery.recording import Lab, noop
@@ -43,11 +42,6 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"queue": "feeds", "routing_key": "feed.a"},
     ),
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _no_shared_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(_state._on_app_finalizers))
 
 
 def declared(lab: Lab) -> list[str]:
