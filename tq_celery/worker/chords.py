@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -73,8 +74,21 @@ def end_chain(backend: Any, request: Any, reason: str) -> None:
     chord with such a chain in its header, waits for ever. It comes before the task's own state: a
     worker that dies in between does both again. May raise what the backend raises.
     """
-    if request.chain:
-        backend._fail_chain(request.chain, TaskRevokedError(reason), state=states.REVOKED)
+    error = TaskRevokedError(reason)
+    rest = deque(request.chain or ())
+    while rest:
+        part = Context(rest.popleft())
+        part.update(part.options)
+        part.id, part.group = part.options.get("task_id"), part.options.get("group_id")
+        returns = bool(part.options.get("chord"))
+        if part.id is not None:
+            # a part that failed before has been counted
+            returns = returns and backend.get_state(part.id) not in states.PROPAGATE_STATES
+            backend.store_result(part.id, error, states.REVOKED, request=part)
+        if returns:
+            backend.on_chord_part_return(part, states.REVOKED, error)
+        if getattr(part, "subtask_type", None) == "chord" and (part.kwargs or {}).get("body"):
+            rest.append(part.kwargs["body"])  # whoever waits for a chord waits for its body
 
 
 def end_outer_chords(app: Any) -> None:
