@@ -55,3 +55,20 @@ def test_what_a_cap_drops_is_counted(
     dropped: Any = client.hget(store.keys.name("counters"), f"dropped:{word}")
     assert 100 <= kept <= 300
     assert kept + int(dropped) == 1000
+
+
+@pytest.mark.may_leak
+def test_a_purge_without_any_worker_keeps_to_the_cap(
+    client: redis.Redis, namespace: str, server: Any
+) -> None:
+    """Seen to fail: all thousand results were kept, however small the cap."""
+    settings = Settings(url=server.url, namespace=namespace, results_maxlen=100)
+    store = RedisStore(client, namespace, settings=settings)
+    store.seed(settings)
+    tasks = [Submission(TaskKey(f"t{i}"), "q", b"a", b"x", b"d" * 16) for i in range(1000)]
+    store.submit_many(tasks, Limits())
+    assert store.purge() == 1000
+    kept: Any = client.xlen(store.keys.name("results"))
+    dropped: Any = client.hget(store.keys.name("counters"), "dropped:results")
+    assert 100 <= kept <= 300
+    assert kept + int(dropped) == 1000

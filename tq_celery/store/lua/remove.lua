@@ -13,6 +13,8 @@ load_context()
 local now, outcome, reason = now_ms(), ARGV[1], ARGV[2]
 local limits = { tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]) }
 trim_done(limits, now)
+-- a purge may settle millions, and no worker may be there to cut the stream
+if limits[1] > 0 then capped.results = limits[1] end
 local replies, freed, any = {}, {}, false
 
 -- The leader may have read what leaves ingress here: `admit` looks again at entries up to this one.

@@ -7,6 +7,7 @@
 -- ARGV[4...] task ids, or header, NUL and value of each stamp
 -- RETURNS per id {key, place}, nil for one that is not known or has ended
 --#include keys clock place locate
+-- It runs when memory is short, too: what is marked is removed next, and marks are bounded.
 local name, now = key(ARGV[1]), now_ms()
 local marks, found = {}, {}
 for i = 4, #ARGV do
