@@ -112,6 +112,7 @@ def terminals(make_server, tmp_path: Path) -> Iterator[Terminals]:
     terminals.close()
 
 
+@pytest.mark.slow
 def test_every_block_of_the_tutorial_does_what_the_page_says(terminals: Terminals) -> None:
     output, staying = "", ""
     outputs = []

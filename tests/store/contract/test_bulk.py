@@ -78,6 +78,7 @@ def assert_clean(lab: Lab, accepted: int) -> None:
         assert [group["pending"] for group in groups] == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tenants", [1, 300])
 @pytest.mark.parametrize("how", ["all due at once", "all in ingress"])
 def test_twenty_thousand_at_once(
@@ -98,6 +99,7 @@ def test_twenty_thousand_at_once(
     assert busy.longest < 50
 
 
+@pytest.mark.slow
 def test_twenty_thousand_of_a_lost_worker(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reclaimed in batches, each task once (Bogdanp/dramatiq #258)."""
     lab.store.submit_many([task(f"n{i}", f"t{i % 7}") for i in range(MANY)], NO_LIMITS)

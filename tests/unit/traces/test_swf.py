@@ -155,6 +155,7 @@ def test_any_text_yields_well_formed_jobs_or_a_trace_error(
     assert all(job.duration >= 0 for job in jobs)
 
 
+@pytest.mark.slow
 def test_reading_takes_the_same_memory_for_a_hundred_times_the_jobs(tmp_path: Path) -> None:
     peaks = []
     for jobs in (500, 50_000):
