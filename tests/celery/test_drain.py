@@ -26,6 +26,8 @@ from tests.celery.worker_lab import ROOT, WorkerLab
 from tests.servers import ValkeyServer
 from tests.waiting import wait_until
 from tq_celery.cli import main
+from tq_celery.cli.drain import _Way
+from tq_celery.store.stopping import RedisStopping
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +122,21 @@ def test_only_the_named_queue_is_drained_and_a_dry_run_moves_nothing(lab: Worker
     assert (len(published(lab)), len(published(lab, "other"))) == (0, 3)
     assert lab.counters()["pending:celery"] == 3
     assert drain(lab, "--queue", "nothing").exit_code == 2
+
+
+def test_what_ended_while_the_drain_looked_is_nobody_s_loss(lab: WorkerLab) -> None:
+    """Its message went with it; only a message that is there can be called unreadable."""
+    lab.send("add", 1, 1, countdown=600)
+    store: Any = RedisStopping.open_stopping(lab.settings)
+    (found,) = next(store.waiting())
+    assert store.purge() == 1
+    lab.worker("threads")
+    wait_until(lambda: store.messages([found.key]) == [None], "the end is written", 5)
+    with _Way(types.SimpleNamespace(store=store, app=lab.app, json=True)) as way:  # type: ignore[arg-type]
+        way.move([found])
+    assert (way.published, way.unreadable) == (0, set())
+    nothing_left(lab)
+    store.client.close()
 
 
 def test_without_an_application_there_is_no_broker(lab: WorkerLab) -> None:

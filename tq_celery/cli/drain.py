@@ -106,6 +106,8 @@ class _Way:
         messages = self.store.messages([each.key for each in found])
         items = []
         for each, message in zip(found, messages, strict=True):
+            if message is None:  # it ended meanwhile
+                continue
             if _without_ours(message) is None:
                 self.unreadable.add(each.key)
             else:
