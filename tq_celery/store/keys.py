@@ -41,8 +41,8 @@ exec:<queue>                  stream  dispatched tasks, group ``workers``; dispa
 running:<queue>               hash    exec entry -> run record; dispatch; until settled
 superseded:<queue>            hash    exec entry -> outcome, its successor is accepted; submit;
                                       until settled
-obituary:<queue>              stream  terminal states a worker still has to write; bury; until
-                                      written
+obituary:<queue>              stream  terminal states a worker still has to write; bury, reclaim,
+                                      remove, submit; until written
 workers                       zset    worker -> lease expiry ms; renew; until withdrawn or reclaimed
 announcements                 hash    worker -> JSON of queues and slots; renew; as ``workers``
 live                          hash    tenant -> accepted, not settled; scripts; while not 0

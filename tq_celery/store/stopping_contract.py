@@ -110,7 +110,8 @@ class StoppingStore(Protocol):
     ) -> int:
         """Mark values of stamped headers, then remove what waits with one; returns how many.
 
-        What carries such a stamp and is in nobody's hands yet is found by the worker's fetch.
+        Reads the message of everything that waits, in bounded steps. What carries
+        such a stamp and is in nobody's hands yet is found by the worker's fetch.
         """
 
     def purge(
