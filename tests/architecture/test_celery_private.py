@@ -79,16 +79,16 @@ PRIVATE = [
     # -- pools and remote control
     Private("_pool", "celery.concurrency.base:BasePool", "worker/bootstep.py", "the AsynPool"),
     Private("_pool", "billiard.pool:Pool", "worker/reconnecting.py", "the processes"),
-    Private("_accepted", _JOB, "worker/request.py, worker/handon.py", "did its process take it?"),
-    Private("_write_to", _JOB, "worker/request.py, worker/handon.py", "whose pipe it is in"),
+    Private("_accepted", _JOB, "worker/request.py, worker/lost_process.py", "was it taken?"),
+    Private("_write_to", _JOB, "worker/request.py, worker/lost_process.py", "whose pipe it is in"),
     Private(
         "_writer", "celery.concurrency.asynpool", "worker/request.py", "is it partly written?"
     ),
-    Private("_is_alive", "billiard.process:BaseProcess", "worker/handon.py", "is it gone?"),
-    Private("_reader", "billiard.queues:_SimpleQueue", "worker/handon.py", "its pipe of results"),
-    Private("_do_reset", "celery.worker.pidbox:gPidbox", "worker/lingering.py", "listens anew"),
+    Private("_is_alive", "billiard.process:BaseProcess", "worker/lost_process.py", "is it gone?"),
+    Private("_reader", "billiard.queues:_SimpleQueue", "worker/lost_process.py", "its results"),
+    Private("_do_reset", "celery.worker.pidbox:gPidbox", "worker/late_control.py", "listens anew"),
     Private(
-        "_close_channel", "celery.worker.pidbox:gPidbox", "worker/lingering.py", "and ends that"
+        "_close_channel", "celery.worker.pidbox:gPidbox", "worker/late_control.py", "and ends that"
     ),
     # -- kombu
     Private("_decode", "kombu.message:Message", "worker/message.py", "plain JSON, faster"),
@@ -96,7 +96,7 @@ PRIVATE = [
         "_decoders", "kombu.serialization:registry", "worker/message.py", "is JSON still kombu's?"
     ),
     Private(
-        "_reraise_as_library_errors", "kombu:Connection", "submit.py, testing/standins.py",
+        "_reraise_as_library_errors", "kombu:Connection", "submit.py, testing/doubles.py",
         "a stand-in for a connection has it",
     ),
 ]  # fmt: skip

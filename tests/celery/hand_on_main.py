@@ -15,7 +15,7 @@ from typing import Any
 from celery.concurrency.asynpool import AsynPool
 from kombu.asynchronous import Hub, set_event_loop
 
-from tq_celery.worker.handon import read_before_handing_on
+from tq_celery.worker.lost_process import read_before_handing_on
 
 
 def body(path: str) -> None:

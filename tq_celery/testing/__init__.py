@@ -5,9 +5,9 @@
 (:mod:`tq_celery.pytest_plugin`, found by itself) makes fixtures of both.
 """
 
+from tq_celery.testing.doubles import NotRunError
 from tq_celery.testing.live import Running, start, start_scheduler
 from tq_celery.testing.recorder import Recorder, record
-from tq_celery.testing.standins import NotRunError
 from tq_celery.testing.submitted import Submitted
 
 __all__ = [

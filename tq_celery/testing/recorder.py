@@ -27,7 +27,7 @@ from tq_celery.errors import TQError
 from tq_celery.store.contract import Submission
 from tq_celery.store.producers import Line, Producers
 from tq_celery.submit import SubmitProducer
-from tq_celery.testing.standins import BrokerProducer, NoEvents, RecordingStore, ResultBackend
+from tq_celery.testing.doubles import BrokerProducer, NoEvents, RecordingStore, ResultBackend
 from tq_celery.testing.submitted import FIELDS, Submitted, differences
 
 __all__ = ["Recorder", "record", "tq_of"]

@@ -28,10 +28,10 @@ from tq_celery.worker.chords import end_outer_chords
 from tq_celery.worker.credit import Slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
 from tq_celery.worker.green import keep_yielding, start_native
-from tq_celery.worker.handon import read_before_handing_on
 from tq_celery.worker.handover import Handover, handover_for
 from tq_celery.worker.inspecting import Inspecting
-from tq_celery.worker.lingering import Lingering
+from tq_celery.worker.late_control import LateControl
+from tq_celery.worker.lost_process import read_before_handing_on
 from tq_celery.worker.obituaries import write_obituary
 from tq_celery.worker.panel import hook_panel
 from tq_celery.worker.reader import Offer, Reader
@@ -71,7 +71,7 @@ class TQStep(bootsteps.StartStopStep):
         self._closed = False
         #: Until when, in monotonic seconds, the pool starts nothing for want of a broker.
         self._unable_until = 0.0
-        self._lingering: Lingering | None = None
+        self._late_control: LateControl | None = None
         self._inspecting: Inspecting | None = None
         end_outer_chords(c.app)
 
@@ -105,8 +105,8 @@ class TQStep(bootsteps.StartStopStep):
         if c.blueprint.state in (bootsteps.CLOSE, bootsteps.TERMINATE):
             self._close()
             if state.active_requests:
-                self._lingering = Lingering(c)
-                self._lingering.start()
+                self._late_control = LateControl(c)
+                self._late_control.start()
 
     def terminate(self, c: Any) -> None:
         self._close()
@@ -119,8 +119,8 @@ class TQStep(bootsteps.StartStopStep):
     def shutdown(self, c: Any) -> None:
         """Settle for the last time: the pool is empty and the event loop gone."""
         self._closed = True
-        if self._lingering is not None:
-            self._lingering.stop()
+        if self._late_control is not None:
+            self._late_control.stop()
         if self._handover is not None:
             self._handover.stop()
         if self.reader is not None:

@@ -38,7 +38,7 @@ from tq_celery.states import Outcome
 from tq_celery.task import TQTask, UnsentRetry
 from tq_celery.worker.chords import end_chain, part_is_settled
 from tq_celery.worker.deliveries import DeliveryTable, Held
-from tq_celery.worker.described import Described
+from tq_celery.worker.request_info import RequestInfo
 
 __all__ = ["ScheduledRequest", "request_class", "stopping"]
 
@@ -92,7 +92,7 @@ def _is_unsent_retry(exc: Any, task: Any) -> bool:
     return not isinstance(task, TQTask) and isinstance(exc.reason, PASSING)
 
 
-class ScheduledRequest(Described):
+class ScheduledRequest(RequestInfo):
     """Mixed in before Celery's (or the task's own) request class by :func:`request_class`."""
 
     tq_held: Held

@@ -15,7 +15,7 @@ from typing import Any
 from celery.worker.consumer.control import Control
 from celery.worker.pidbox import gPidbox
 
-__all__ = ["Lingering"]
+__all__ = ["LateControl"]
 
 logger = logging.getLogger("tq_celery.worker")
 
@@ -45,7 +45,7 @@ def _refuse(state: Any, **arguments: Any) -> dict[str, str]:
     return {"error": "the worker is shutting down"}
 
 
-class Lingering:
+class LateControl:
     """Answers commands from :meth:`start` to :meth:`stop`; a lost broker ends it early."""
 
     def __init__(self, consumer: Any) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Described"]
+__all__ = ["RequestInfo"]
 
 #: Longest body whose arguments are shown as they are, bytes: every reply carries all of them.
 LONGEST_SHOWN = 65_536
 
 
-class Described:
+class RequestInfo:
     """Mixed in before Celery's request class."""
 
     def info(self, safe: bool = False) -> dict[str, Any]:
