@@ -24,7 +24,10 @@ from tq_celery.inheritance import HEADER, KEY_HEADER
 from tq_celery.options import OPTION_NAMES, WAY_NAMES, Rules, TaskOptions
 from tq_celery.replacement import give_ids
 
-__all__ = ["TQTask", "UnsentRetry", "accept_shared", "scheduled_class", "take_backoff"]
+__all__ = [
+    "TQTask", "UnsentRetry", "accept_shared", "give_ids_in_replace", "scheduled_class",
+    "take_backoff",
+]  # fmt: skip
 
 _MISSING = object()
 
@@ -154,6 +157,22 @@ class TQTask(OnCommit, Task):
         header = found.header(int(time.time() * 1000))
         options["headers"] = {**(options.get("headers") or {}), HEADER: header}
         return super().apply(args, kwargs, **options)
+
+
+def give_ids_in_replace(task: Any) -> None:
+    """Let a task that only a route schedules replace itself as :meth:`TQTask.replace` does."""
+    if "replace" in vars(task):
+        return
+    theirs = task.replace
+
+    @wraps(theirs)
+    def replace(sig: Any) -> Any:
+        key = vars(task.request).get(KEY_HEADER)
+        if key is not None:
+            give_ids(sig, key)
+        return theirs(sig)
+
+    task.replace = replace
 
 
 def scheduled_class(base: type[Any] | None) -> type[Any]:

@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 from celery import chain, chord, group
 
-from tests.celery.test_publish_inheritance import Flow, _no_shared_tasks
+from tests.celery.test_publish_inheritance import Flow
 from tq_celery import const
 from tq_celery.envelope import decode
-
-__all__ = ["_no_shared_tasks"]
 
 #: Celery's Redis backend uses a command that redis-py calls deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")

@@ -9,9 +9,12 @@ import pytest
 from celery import chain, chord, group
 
 from tests.celery.recording import Lab
-from tests.celery.test_publish_inheritance import Flow, _no_shared_tasks, flow
+from tests.celery.test_publish_inheritance import Flow, flow
+from tq_celery.app import Routes
+from tq_celery.task import give_ids_in_replace
+from tq_celery.testing import start
 
-__all__ = ["_no_shared_tasks", "flow"]
+__all__ = ["flow"]
 
 #: Celery's Redis backend uses a command that redis-py calls deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")
@@ -83,3 +86,28 @@ def test_what_cannot_be_compared_gets_celery_s_ids(flow: Flow) -> None:
     old.apply_async(serializer="json")
     flow.run(flow.taken[0])
     assert len(flow.taken) == 3
+
+
+def test_a_task_that_only_a_route_schedules(flow: Flow) -> None:
+    """Seen to fail with Celery's own ``replace``, whose members have new ids each time."""
+
+    @flow.app.task(name="routed.old", bind=True)
+    def old(self: Any) -> Any:
+        raise self.replace(group(flow.a.si(), flow.b.si()))
+
+    give_ids_in_replace(old)
+    vars(flow.tq)["routes"] = Routes({"routed.*": {}})
+    old.delay()
+    seen = []
+    for _ in range(2):
+        del flow.taken[1:]
+        flow.run(flow.taken[0])
+        seen.append([each.key.id for each in flow.taken[1:]])
+    assert seen[0] == seen[1] != []
+
+
+def test_workers_see_to_that(flow: Flow, any_server: Any) -> None:
+    """Every task of the application that does not know us by its class."""
+    with start(flow.app, any_server.url):
+        assert "replace" in vars(flow.app.tasks["plain"])
+        assert "replace" not in vars(flow.app.tasks["a"])

@@ -24,6 +24,7 @@ from celery.worker import state
 from celery.worker.state import task_ready
 
 from tq_celery.stopping import remembered
+from tq_celery.task import TQTask, give_ids_in_replace
 from tq_celery.worker.chords import end_outer_chords
 from tq_celery.worker.credit import Slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
@@ -73,7 +74,11 @@ class TQStep(bootsteps.StartStopStep):
         self._unable_until = 0.0
         self._late_control: LateControl | None = None
         self._inspecting: Inspecting | None = None
+        # before the pool starts, so that its processes have it too
         end_outer_chords(c.app)
+        for task in c.app.tasks.values():
+            if not isinstance(task, TQTask):  # a route may schedule it
+                give_ids_in_replace(task)
 
     # -- Celery's calls ------------------------------------------------------------------------
 
