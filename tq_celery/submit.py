@@ -9,7 +9,6 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from kombu import serialization
 from kombu.compression import compress
 from kombu.exceptions import OperationalError
 
@@ -127,7 +126,7 @@ class SubmitProducer:
         assert headers is not None
         publisher = self._publisher
         queue = check_queue(publisher.queues.find(exchange, routing_key, declare))
-        kind, encoding, data = serialization.dumps(body, serializer=serializer)
+        kind, encoding, data = envelope.serialize(body, serializer)
         task, task_id = headers["task"], headers["id"]
         check_id(task_id)
         nesting = _count(headers, "replaced_task_nesting")
@@ -135,7 +134,7 @@ class SubmitProducer:
         said = data
         if self.embedded:
             # The same call later has other absolute deadlines in it; it is the same message.
-            said = serialization.dumps((*body[:2], self.embedded), serializer=serializer)[2]
+            said = envelope.serialize((*body[:2], self.embedded), serializer)[2]
         mark = envelope.digest(task, task_id, nesting, retries, said)
         if compression:
             data, headers["compression"] = compress(data, compression)

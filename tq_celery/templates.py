@@ -185,6 +185,8 @@ class Templates:
         message = json.loads(built[0].payload)
         if message["content-type"] != "application/json" or "compression" in message["headers"]:
             return None
+        if not envelope.is_kombu_json("json"):
+            return None
         message["body"] = "@body@"
         message["headers"][HEADER] = "@tq@"
         message["properties"]["priority"] = "@priority@"

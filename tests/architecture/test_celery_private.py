@@ -76,6 +76,7 @@ PRIVATE = [
     Private("_get_current_object", "celery.local:Proxy", "templates.py", "the task in a promise"),
     Private("_tls", "celery._state", "testing/swap.py", "current application, put back"),
     Private("_state", "celery", "effective.py, testing/swap.py", "the task that runs here"),
+    Private("_encoders", "kombu.serialization:registry", "envelope.py", "is json kombu's own?"),
     # -- pools and remote control
     Private("_pool", "celery.concurrency.base:BasePool", "worker/bootstep.py", "the AsynPool"),
     Private("_pool", "billiard.pool:Pool", "worker/reconnecting.py", "the processes"),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import hiredis
 import redis
 from redis.exceptions import NoScriptError, ResponseError
 
@@ -123,7 +124,8 @@ class _OneConnection(redis.Redis):
             if not self.connected:
                 # By itself a connection would skip the question to the sentinels.
                 self.own.connect()
-            self.own.send_command(*args)
+            # redis-py packs with the same function, after a look at every argument
+            self.own.send_packed_command([hiredis.pack_command(args)])
         except BaseException:
             self.own.disconnect()
             raise
