@@ -17,7 +17,7 @@ import redis
 from tq_celery.errors import StoreError
 from tq_celery.store.base import RedisPart, chunks
 from tq_celery.store.contract import MAX_BATCH
-from tq_celery.store.keys import GROUP
+from tq_celery.store.keys import GROUP, quoted
 from tq_celery.store.record import RECORD, unpack_delayed
 from tq_celery.store.stopping_contract import Found, Removal, Where
 
@@ -56,7 +56,7 @@ class RedisFinding(RedisPart):
 
     def find_pending(self, queue: str, tenant: bytes, key: bytes | None = None) -> Batches:
         """Yield a tenant's pending tasks; the server looks for ``key`` alone when it is given."""
-        match = None if key is None else b"*" + _glob(key)
+        match = None if key is None else b"*" + quoted(key)
         for word in ("pending", "outdated"):
             name = self.keys.of_tenant(word, queue, tenant)
             for members in self._scan("zscan", name, match):
@@ -184,8 +184,3 @@ def read_members(where: Where, members: Sequence[tuple[bytes, bytes]]) -> list[F
         if queue and len(record) > RECORD.size:
             found.append(Found(Removal(where, queue, tenant, name), record[RECORD.size :]))
     return found
-
-
-def _glob(raw: bytes) -> bytes:
-    """Quote what a pattern would read as a wildcard."""
-    return b"".join(b"\\" + bytes([c]) if c in b"*?[]^\\" else bytes([c]) for c in raw)

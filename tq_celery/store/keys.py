@@ -67,7 +67,7 @@ starved                       string  set while work waits for credit; dispatch;
 
 from __future__ import annotations
 
-__all__ = ["GROUP", "Keys"]
+__all__ = ["GROUP", "Keys", "quoted"]
 
 #: Name of the consumer group on exec and obituary streams.
 GROUP = "workers"
@@ -98,3 +98,8 @@ class Keys:
         """
         raw = queue.encode()
         return self.prefix.encode() + b"%b:%d:%b:%b" % (word.encode(), len(raw), raw, tenant)
+
+
+def quoted(raw: bytes) -> bytes:
+    """Return bytes that a pattern of the server's matches as they are."""
+    return b"".join(b"\\" + bytes([c]) if c in b"*?[]^\\" else bytes([c]) for c in raw)

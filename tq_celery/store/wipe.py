@@ -7,7 +7,7 @@ from typing import Any
 import redis
 
 from tq_celery.store.inspect import reading
-from tq_celery.store.keys import Keys
+from tq_celery.store.keys import Keys, quoted
 
 __all__ = ["wipe"]
 
@@ -20,13 +20,8 @@ def wipe(client: redis.Redis, keys: Keys) -> None:
 
     What is written meanwhile may stay.
     """
-    pattern = _quoted(keys.prefix.encode()) + b"*"
+    pattern = quoted(keys.prefix.encode()) + b"*"
     with reading("wipe"):
         found: list[Any] = list(client.scan_iter(match=pattern, count=1000))
         for first in range(0, len(found), CHUNK):
             client.unlink(*found[first : first + CHUNK])
-
-
-def _quoted(text: bytes) -> bytes:
-    """Quote what a key pattern would read as a wildcard."""
-    return b"".join(b"\\" + bytes([c]) if c in b"*?[]^\\" else bytes([c]) for c in text)
