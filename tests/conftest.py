@@ -11,6 +11,7 @@ import os
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -36,7 +37,7 @@ hypothesis.settings.load_profile("suite")
 
 _left_out_slow = pytest.StashKey[int]()
 
-_shared_tasks = pytest.StashKey[frozenset]()
+_shared_tasks = pytest.StashKey[frozenset[Any]]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -47,7 +48,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.fixture(autouse=True)
 def _no_shared_tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the tasks of other tests out of this test's applications."""
-    monkeypatch.setattr(_state, "_on_app_finalizers", set(request.session.stash[_shared_tasks]))
+    shared = request.session.stash[_shared_tasks]
+    monkeypatch.setattr(_state, "_on_app_finalizers", set(shared))
 
 
 def _session_server(kind: str) -> Iterator[ValkeyServer]:
