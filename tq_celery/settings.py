@@ -12,28 +12,23 @@ one. Durations are seconds; text may carry a unit (``30s``, ``500ms``, ``5m``, `
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import json
-import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
+from tq_celery import setting_checks as check
 from tq_celery.errors import SettingsError
+from tq_celery.setting_checks import Check, did_you_mean
 
 __all__ = [
     "ORDERS_WITHIN",
     "POLICIES",
-    "URL_FORMS",
     "Settings",
-    "did_you_mean",
-    "parse_duration",
-    "safe_url",
 ]
 
 #: Names of the policies that can be chosen.
@@ -41,21 +36,6 @@ POLICIES: Final = ("fifo", "priority", "edf", "wfq", "none")
 
 #: What may decide between two tasks of one tenant under ``wfq``.
 ORDERS_WITHIN: Final = ("arrival", "priority", "deadline")
-
-#: The forms of server URLs, as shown in messages.
-URL_FORMS: Final = (
-    "redis://host:port/db, rediss://host:port/db, redis+socket:///path, unix:///path "
-    "or sentinel://host:port,host:port/master"
-)
-_SCHEMES = ("redis", "rediss", "redis+socket", "unix", "sentinel")
-
-#: Options of TLS, in the query of a URL or in the setting ``ssl``.
-TLS_OPTIONS: Final = (
-    "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname",
-)  # fmt: skip
-
-#: Options a route may set for the tasks whose names match its pattern.
-ROUTE_OPTIONS: Final = ("tenant", "cost", "priority", "deadline", "fraction", "on_unavailable")
 
 #: ``TQ_<word>_*`` in the environment belongs to commands, tests and benches, not to settings.
 _FOREIGN_WORDS = (
@@ -66,224 +46,68 @@ _FOREIGN_WORDS = (
 #: What container platforms set for every service named ``tq``.
 _SERVICE_LINK = re.compile(r"TQ_(.*_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)")
 
-_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
-def parse_duration(text: str) -> float:
-    """Return the seconds of ``30``, ``30s``, ``500ms``, ``5m``, ``1h`` or ``2d``.
-
-    Raises ValueError on anything else.
-    """
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-z]*)\s*", text)
-    if match is None or match[2] not in _UNITS:
-        raise ValueError(f"{text!r} is no duration; write 30s, 500ms, 5m, 1h or 2d")
-    return float(match[1]) * _UNITS[match[2]]
-
-
-def safe_url(url: str) -> str:
-    """Return the URL without user, password and secret query values, fit for logs and messages."""
-    scheme, mark, rest = url.partition("://")
-    if not mark:
-        return "***" if "@" in url else url
-    # A password may hold unescaped separators; everything before the last @ is kept out.
-    _, at, place = rest.rpartition("@")
-    place = re.sub(r"(?i)([?&][^=&]*(?:pass|secret|token|user)[^=&]*=)[^&]*", r"\1***", place)
-    return f"{scheme}://{'***@' if at else ''}{place}"
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the closest known name, or an empty text."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-# --- checks: each takes name and value, and returns the normal form or raises SettingsError ------
-
-Check = Callable[[str, object], object]
-
-
-def _seconds(low: float, high: float) -> Check:
-    allowed = f"a number of seconds from {low:g} to {high:g}"
-
-    def check(name: str, value: object) -> object:
-        if isinstance(value, str):
-            try:
-                value = parse_duration(value)
-            except ValueError:
-                raise SettingsError(name, value, allowed) from None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise SettingsError(name, value, allowed)
-        if not (math.isfinite(value) and low <= value <= high):
-            raise SettingsError(name, value, allowed)
-        return float(value)
-
-    return check
-
-
-def _number(low: float, high: float) -> Check:
-    allowed = f"a number from {low:g} to {high:g}"
-
-    def check(name: str, value: object) -> object:
-        if isinstance(value, str) and re.fullmatch(r"\s*[0-9]*\.?[0-9]+\s*", value):
-            value = float(value)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise SettingsError(name, value, allowed)
-        if not low <= value <= high:
-            raise SettingsError(name, value, allowed)
-        return float(value)
-
-    return check
-
-
-def _whole(low: int, high: int | None = None, *, optional: bool = False) -> Check:
-    allowed = f"a whole number from {low} to {high}" if high else f"a whole number from {low} up"
-    if optional:
-        allowed += ", or None for no bound"
-
-    def check(name: str, value: object) -> object:
-        if optional and (value is None or value in ("none", "None")):
-            return None
-        if isinstance(value, str) and re.fullmatch(r"[0-9][0-9_]*", value):
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise SettingsError(name, value, allowed)
-        if value < low or (high is not None and value > high):
-            raise SettingsError(name, value, allowed)
-        return value
-
-    return check
-
-
-def _word(choices: tuple[str, ...]) -> Check:
-    def check(name: str, value: object) -> object:
-        if value in choices:
-            return value
-        hint = did_you_mean(value, choices) if isinstance(value, str) else ""
-        raise SettingsError(name, value, "one of " + ", ".join(choices) + hint)
-
-    return check
-
-
-def _text(pattern: str, longest: int, allowed: str) -> Check:
-    def check(name: str, value: object) -> object:
-        if (
-            isinstance(value, str)
-            and re.fullmatch(pattern, value, re.DOTALL)
-            and len(value.encode("utf-8", "surrogatepass")) <= longest
-        ):
-            return value
-        raise SettingsError(name, value, allowed)
-
-    return check
-
-
-def _url(name: str, value: object) -> object:
-    if isinstance(value, str):
-        scheme, mark, place = value.partition("://")
-        if mark and place and scheme in _SCHEMES:
-            return value
-        hint = did_you_mean(scheme, _SCHEMES) if mark else ""
-        raise SettingsError(name, safe_url(value), URL_FORMS + hint)
-    raise SettingsError(name, type(value).__name__, URL_FORMS)
-
-
-def _mapping(name: str, value: object, allowed: str) -> Mapping[Any, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            raise SettingsError(name, value, allowed + " (as JSON)") from None
-    if not isinstance(value, Mapping):
-        raise SettingsError(name, value, allowed)
-    return value
-
-
-def _routes(name: str, value: object) -> object:
-    allowed = "a mapping of task name patterns to options " + ", ".join(ROUTE_OPTIONS)
-    found = _mapping(name, value, allowed)
-    for pattern, options in found.items():
-        if not isinstance(pattern, str) or not pattern or not isinstance(options, Mapping):
-            raise SettingsError(f"{name}[{pattern!r}]", options, allowed)
-        for option in options:
-            if option not in ROUTE_OPTIONS:
-                hint = did_you_mean(str(option), ROUTE_OPTIONS)
-                raise SettingsError(f"{name}[{pattern!r}]", option, allowed + hint)
-    return {pattern: dict(options) for pattern, options in found.items()}
-
-
-def _ssl(name: str, value: object) -> object:
-    allowed = "a mapping of " + ", ".join(TLS_OPTIONS)
-    options = {}
-    for option, each in _mapping(name, value, allowed).items():
-        if option not in TLS_OPTIONS:
-            hint = did_you_mean(str(option), TLS_OPTIONS)
-            raise SettingsError(name, option, allowed + hint)
-        # Celery's own settings hold constants of the module ssl.
-        each = getattr(each, "name", each)
-        options[option] = str(each).lower() if isinstance(each, bool) else str(each)
-    return options
-
-
 _YEAR = 365 * 86_400
 
 
-def _setting(default: Any, check: Check, **options: Any) -> Any:
-    return field(default=default, metadata={"check": check}, **options)
+def _setting(default: Any, allowed: Check, **options: Any) -> Any:
+    return field(default=default, metadata={"check": allowed}, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """All settings, checked. Raises SettingsError naming the field, its value and the range."""
 
-    #: Where the namespace lives; see :data:`URL_FORMS`. Kept out of ``repr``: it may hold a secret.
-    url: str = _setting("redis://localhost:6379/0", _url, repr=False)
+    #: Where the namespace lives; see the forms allowed. Kept out of ``repr``: it may hold a secret.
+    url: str = _setting("redis://localhost:6379/0", check.url, repr=False)
     #: TLS options of every client, named as in Celery's ``broker_use_ssl``; those in the URL win.
-    ssl: Mapping[str, object] = field(default_factory=dict, metadata={"check": _ssl}, hash=False)
+    ssl: Mapping[str, object] = field(
+        default_factory=dict, metadata={"check": check.ssl}, hash=False
+    )
     #: Names the keys on the server; two applications that share it share their queues.
     namespace: str = _setting(
-        "celery", _text(r"[^{}\s\x00-\x1f]+", 128, "1 to 128 bytes without braces or blanks")
+        "celery", check.text(r"[^{}\s\x00-\x1f]+", 128, "1 to 128 bytes without braces or blanks")
     )
     #: What decides which task is next; seeds an empty namespace.
-    policy: str = _setting("wfq", _word(POLICIES))
+    policy: str = _setting("wfq", check.word(POLICIES))
     #: What decides between tasks of one tenant under wfq; seeds an empty namespace.
-    order_within: str = _setting("arrival", _word(ORDERS_WITHIN))
+    order_within: str = _setting("arrival", check.word(ORDERS_WITHIN))
     #: Seconds without a sign of life after which a worker's tasks run elsewhere.
-    lease: float = _setting(30.0, _seconds(0.5, 86_400))
+    lease: float = _setting(30.0, check.seconds(0.5, 86_400))
     #: Seconds without renewal after which another scheduler takes over.
-    leader_ttl: float = _setting(2.0, _seconds(0.2, 60))
+    leader_ttl: float = _setting(2.0, check.seconds(0.2, 60))
     #: Lost deliveries of one task: the one that reaches this number buries it.
-    delivery_budget: int = _setting(5, _whole(1, 1_000))
+    delivery_budget: int = _setting(5, check.whole(1, 1_000))
     #: Seconds for which a settled task is remembered, so that a repeat is refused.
-    done_memory: float = _setting(3_600.0, _seconds(0, _YEAR))
+    done_memory: float = _setting(3_600.0, check.seconds(0, _YEAR))
     #: Settled tasks remembered at most; about 100 bytes each.
-    done_max: int = _setting(1_000_000, _whole(0))
+    done_max: int = _setting(1_000_000, check.whole(0))
     #: Waiting tasks allowed in the namespace; one more is refused where it is sent.
-    max_pending: int | None = _setting(None, _whole(1, optional=True))
+    max_pending: int | None = _setting(None, check.whole(1, optional=True))
     #: Waiting tasks allowed in one queue.
-    max_pending_queue: int | None = _setting(None, _whole(1, optional=True))
+    max_pending_queue: int | None = _setting(None, check.whole(1, optional=True))
     #: Waiting tasks allowed of one tenant.
-    max_pending_tenant: int | None = _setting(None, _whole(1, optional=True))
+    max_pending_tenant: int | None = _setting(None, check.whole(1, optional=True))
     #: Bytes of one message.
-    max_payload: int = _setting(1_048_576, _whole(1, 512 * 1_048_576))
+    max_payload: int = _setting(1_048_576, check.whole(1, 512 * 1_048_576))
     #: Seconds a call such as ``delay()`` may take before it gives up.
-    publish_timeout: float = _setting(5.0, _seconds(0.05, 3_600))
+    publish_timeout: float = _setting(5.0, check.seconds(0.05, 3_600))
     #: What a call does when the scheduler's server certainly did not get its task.
-    on_unavailable: str = _setting("raise", _word(("raise", "broker")))
+    on_unavailable: str = _setting("raise", check.word(("raise", "broker")))
     #: Share of calls, by task id, that goes through the scheduler; the others go to the broker.
-    fraction: float = _setting(1.0, _number(0, 1))
+    fraction: float = _setting(1.0, check.number(0, 1))
     #: Tenant of tasks that name none.
-    default_tenant: str = _setting("default", _text(r".+", 256, "1 to 256 bytes of text"))
+    default_tenant: str = _setting("default", check.text(r".+", 256, "1 to 256 bytes of text"))
     #: Tasks moved by one script call.
-    batch: int = _setting(256, _whole(1, 500))
+    batch: int = _setting(256, check.whole(1, 500))
     #: Entries kept in the results stream, about; None = all.
-    results_maxlen: int | None = _setting(100_000, _whole(1, optional=True))
+    results_maxlen: int | None = _setting(100_000, check.whole(1, optional=True))
     #: Dead letters kept, about; None = all.
-    dead_maxlen: int | None = _setting(None, _whole(1, optional=True))
+    dead_maxlen: int | None = _setting(None, check.whole(1, optional=True))
     #: Tasks running at once in the whole namespace; seeds an empty namespace.
-    max_running: int | None = _setting(None, _whole(1, optional=True))
+    max_running: int | None = _setting(None, check.whole(1, optional=True))
     #: Options by task name pattern, for tasks that are sent by name.
     routes: Mapping[str, Mapping[str, object]] = field(
-        default_factory=dict, metadata={"check": _routes}, hash=False
+        default_factory=dict, metadata={"check": check.routes}, hash=False
     )
 
     def __post_init__(self) -> None:

@@ -112,8 +112,7 @@ def meanings() -> dict[str, str]:
         if note := re.match(r"    #: (.*)", line):
             comment.append(note[1])
         elif field := re.match(r"    (\w+): ", line):
-            plain = " ".join(comment).replace("``", "`")
-            found[field[1]] = re.sub(r":data:`URL_FORMS`", "the forms allowed", plain)
+            found[field[1]] = " ".join(comment).replace("``", "`")
             comment = []
     return found
 

@@ -12,7 +12,8 @@ import celery
 import pytest
 
 from tq_celery.errors import SettingsError
-from tq_celery.settings import Settings, did_you_mean, parse_duration, safe_url
+from tq_celery.setting_checks import did_you_mean, parse_duration, safe_url
+from tq_celery.settings import Settings
 from tq_celery.store.urls import parse_url
 
 #: For every setting: good values with their normal form, and values that are refused.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tq_celery import settings
+from tq_celery import setting_checks
 
 __all__ = ["duration", "format_age", "parse_duration"]
 
@@ -16,7 +16,7 @@ def parse_duration(text: str) -> float:
     try:
         if not text.strip()[-1:].isalpha():
             raise ValueError(text)
-        return settings.parse_duration(text)
+        return setting_checks.parse_duration(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a duration; expected {ALLOWED}") from None
 

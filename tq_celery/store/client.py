@@ -17,7 +17,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from tq_celery.errors import SettingsError
-from tq_celery.settings import safe_url
+from tq_celery.setting_checks import safe_url
 from tq_celery.store.urls import Target, parse_url
 
 __all__ = ["Clients", "close_idle", "connect", "safe_url"]

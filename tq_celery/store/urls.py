@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote
 
 from tq_celery.errors import SettingsError
-from tq_celery.settings import TLS_OPTIONS, URL_FORMS, did_you_mean, safe_url
+from tq_celery.setting_checks import TLS_OPTIONS, URL_FORMS, did_you_mean, safe_url
 
 __all__ = ["Target", "parse_url"]
 
