@@ -86,6 +86,26 @@ class RedisServer(ValkeyServer):
         return Path(found)
 
 
+class SentinelServer(EmbeddedServer):
+    """A sentinel: a server whose first argument is a file that it may rewrite."""
+
+    def __init__(self, *, binary: Path, config_file: Path, password: str = "") -> None:
+        super().__init__(binary=binary, config={"requirepass": password} if password else None)
+        for unknown in ("save", "appendonly"):
+            del self._config[unknown]
+        self._arguments = [str(config_file)]
+
+    @classmethod
+    def find(cls) -> Path:
+        """Return the program, or raise Unavailable."""
+        found = RedisServer.find().with_name("redis-sentinel")
+        if not found.exists():
+            raise Unavailable(
+                "redis-sentinel is not installed (Debian: apt-get install redis-sentinel)"
+            )
+        return found
+
+
 class RabbitServer(_Faults):
     """One RabbitMQ node with its own name, ports, cookie and port mapper, all on loopback."""
 

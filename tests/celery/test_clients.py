@@ -18,8 +18,7 @@ import pytest
 
 from tests.celery.deployment import APART, COMMANDS, Deployment, plain
 from tests.celery.worker_lab import ROOT
-from tests.servers import RedisServer, Unavailable, ValkeyServer
-from tests.unit.test_client import SentinelServer
+from tests.servers import SentinelServer, Unavailable, ValkeyServer
 from tests.waiting import wait_until
 from tq_celery.cli import main
 from tq_celery.embedded import EmbeddedServer
@@ -315,11 +314,9 @@ def test_sentinels_with_a_password_of_their_own(
     make_server: Any, deploy: Any, tmp_path: Path
 ) -> None:
     try:
-        binary = RedisServer.find().with_name("redis-sentinel")
+        binary = SentinelServer.find()
     except Unavailable as missing:
         pytest.skip(str(missing))
-    if not binary.exists():
-        pytest.skip("redis-sentinel is not installed (Debian: apt-get install redis-sentinel)")
     with EmbeddedServer(config={"requirepass": PASSWORD}) as master:
         file = tmp_path / "sentinel.conf"
         file.write_text(

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 import redis
 
-from tests.servers import RedisServer, Unavailable, ValkeyServer
+from tests.servers import SentinelServer, Unavailable, ValkeyServer
 from tests.waiting import wait_until
 from tq_celery.embedded import EmbeddedServer, free_port
 from tq_celery.errors import SettingsError
@@ -127,11 +127,9 @@ def test_a_socket_under_both_names(tmp_path: Path) -> None:
 def test_sentinels_lead_to_the_master(tmp_path: Path) -> None:
     """Seen to fail while a producer's connection went to localhost:6379 instead."""
     try:
-        binary = RedisServer.find().with_name("redis-sentinel")
+        binary = SentinelServer.find()
     except Unavailable as missing:
         pytest.skip(str(missing))
-    if not binary.exists():
-        pytest.skip("redis-sentinel is not installed (Debian: apt-get install redis-sentinel)")
     with EmbeddedServer(config={"requirepass": PASSWORD}) as server:
         file = tmp_path / "sentinel.conf"
         file.write_text(
@@ -151,16 +149,6 @@ def test_sentinels_lead_to_the_master(tmp_path: Path) -> None:
             with connect(f"redis://{login}127.0.0.1:{server.port}/3") as client:
                 assert client.get("k") == b"1"
                 assert client.xlen("tq:{n}:ingress") == 1
-
-
-class SentinelServer(EmbeddedServer):
-    """A sentinel: a server whose first argument is a file that it may rewrite."""
-
-    def __init__(self, *, binary: Path, config_file: Path, password: str = "") -> None:
-        super().__init__(binary=binary, config={"requirepass": password} if password else None)
-        for unknown in ("save", "appendonly"):
-            del self._config[unknown]
-        self._arguments = [str(config_file)]
 
 
 def test_a_blocking_read_outlasts_the_timeout_and_is_sent_once(server: ValkeyServer) -> None:
