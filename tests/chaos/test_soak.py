@@ -10,11 +10,11 @@ from bench.experiments.soak.run import Plan, soak
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_minute_of_kills_loses_nothing() -> None:
-    outcome = soak(Plan(seconds=60, server_every=20, seed=1))
-    found = outcome.account
+    findings = soak(Plan(seconds=60, server_every=20, seed=1))
+    found = findings.account
     assert found.passed, found
     assert found.tasks > 3_000
-    kinds = {fault.kind for fault in outcome.faults}
+    kinds = {fault.kind for fault in findings.faults}
     assert kinds == {
         "worker killed",
         "worker stopped",

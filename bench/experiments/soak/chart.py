@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bench.experiments.soak.run import Outcome, Plan
+from bench.experiments.soak.run import Findings, Plan
 
 __all__ = ["draw"]
 
@@ -18,14 +18,14 @@ COLOURS = {
 }
 
 
-def draw(outcome: Outcome, plan: Plan, path: Path) -> None:
+def draw(findings: Findings, plan: Plan, path: Path) -> None:
     """Write the picture as a PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4), layout="constrained")
     axes = figure.add_subplot()
-    points = outcome.settled
+    points = findings.settled
     axes.plot(
         [at for at, _ in points[1:]],
         [
@@ -37,7 +37,7 @@ def draw(outcome: Outcome, plan: Plan, path: Path) -> None:
     axes.axhline(plan.rate, color="#999999", linewidth=1, linestyle="--", label="sent per second")
     for kind, colour in COLOURS.items():
         times = [
-            fault.at - outcome.started for fault in outcome.faults if fault.kind.startswith(kind)
+            fault.at - findings.started for fault in findings.faults if fault.kind.startswith(kind)
         ]
         axes.plot(
             times, [-0.04 * plan.rate * (1 + list(COLOURS).index(kind))] * len(times),
@@ -47,8 +47,8 @@ def draw(outcome: Outcome, plan: Plan, path: Path) -> None:
     axes.set_xlabel("seconds")
     axes.set_ylabel("tasks per second")
     axes.set_title(
-        f"{outcome.account.tasks:,} tasks, {len(outcome.faults)} faults: "
-        f"{len(outcome.account.lost)} lost, {len(outcome.account.settled_twice)} settled twice"
+        f"{findings.account.tasks:,} tasks, {len(findings.faults)} faults: "
+        f"{len(findings.account.lost)} lost, {len(findings.account.settled_twice)} settled twice"
     )
     axes.legend(ncols=3, fontsize=8, loc="upper right")
     canvas: Any = FigureCanvasAgg(figure)

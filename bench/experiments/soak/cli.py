@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from bench.experiments.soak.chart import draw
-from bench.experiments.soak.run import Outcome, Plan, soak
+from bench.experiments.soak.run import Findings, Plan, soak
 from bench.harness import environment
 from bench.harness.options import common
 from bench.harness.report import emit, table
@@ -46,11 +46,11 @@ def command(
         everysec_kill=everysec_kill,
     )  # fmt: skip
     start = environment.describe()
-    outcome = soak(plan)
+    findings = soak(plan)
     if chart is not None:
-        draw(outcome, plan, chart)
-    found = outcome.account
-    counts = Counter(fault.kind for fault in outcome.faults)
+        draw(findings, plan, chart)
+    found = findings.account
+    counts = Counter(fault.kind for fault in findings.faults)
     rows: list[list[object]] = [
         ["tasks, retries included", found.tasks],
         ["lost", len(found.lost)],
@@ -71,18 +71,18 @@ def command(
             "rate": plan.rate,
             "account": asdict(found),
             "faults": dict(counts),
-            "settled": outcome.settled,
+            "settled": findings.settled,
             "environment": start,
         },
         as_json,
         save,
     )
     if not found.passed and not everysec_kill:
-        raise click.ClickException(f"the soak failed: {_first(outcome)}")
+        raise click.ClickException(f"the soak failed: {_first(findings)}")
 
 
-def _first(outcome: Outcome) -> str:
-    found = outcome.account
+def _first(findings: Findings) -> str:
+    found = findings.account
     for word in ("lost", "settled_twice", "wrong_outcome", "unexpected", "unexplained"):
         several = getattr(found, word)
         if several:

@@ -21,7 +21,7 @@ from bench.harness.process import Process, until
 from bench.harness.report import progress
 from tq_celery.store.keys import Keys
 
-__all__ = ["Outcome", "Plan", "soak"]
+__all__ = ["Findings", "Plan", "soak"]
 
 NAMESPACE = "soak"
 #: Mean duration of a task in seconds; the producer draws it.
@@ -53,7 +53,7 @@ class Plan:
 
 
 @dataclass
-class Outcome:
+class Findings:
     """What a soak found. ``settled`` has (seconds from the start, tasks settled so far)."""
 
     account: Account
@@ -193,7 +193,7 @@ class _Faults:
         self._note("server killed, appendfsync everysec", "", at)
 
 
-def soak(plan: Plan) -> Outcome:
+def soak(plan: Plan) -> Findings:
     """Run ``plan``; raises BenchError when what is left does not settle within two minutes."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-soak-") as place,
@@ -235,11 +235,11 @@ def soak(plan: Plan) -> Outcome:
             faults.lose_a_second()
         until(lambda: not producer.alive, "the producer to end", 90, 0.2)
         _drain(fleet, server.client, tell)
-        outcome = account(
+        found = account(
             read_accepted(sent), _recorded(server.client), read_runs(folder / "runs"),
             faults.done, _left(server.client),
         )  # fmt: skip
-        return Outcome(outcome, faults.done, started, settled)
+        return Findings(found, faults.done, started, settled)
 
 
 def _counters(client: Any) -> dict[str, int]:
