@@ -7,14 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests import leaks
 from tests.celery import seeing_tasks
+from tests.celery.events import collected
 from tests.servers import ValkeyServer
 from tests.waiting import wait_until
 from tq_celery.scheduler.service import Scheduler
@@ -95,26 +95,9 @@ class SeeingLab:
         alive = {"workers (zset)", "announcements (hash)"}
         return [each for each in leaks.leaked(self.client, "seen") if each not in alive]
 
-    @contextmanager
-    def events(self) -> Iterator[list[dict[str, Any]]]:
-        """Collect the events that arrive during the block."""
-        seen: list[dict[str, Any]] = []
-        receivers: list[Any] = []
-
-        def capture() -> None:
-            with self.app.connection_for_read() as connection:
-                receivers.append(self.app.events.Receiver(connection, handlers={"*": seen.append}))
-                with suppress(OSError):
-                    receivers[0].capture(limit=None, timeout=60, wakeup=True)
-
-        thread = threading.Thread(target=capture)
-        thread.start()
-        wait_until(lambda: any(e["type"] == "worker-heartbeat" for e in seen), "it listens", 10)
-        try:
-            yield seen
-        finally:
-            receivers[0].should_stop = True
-            thread.join()
+    def events(self) -> AbstractContextManager[list[dict[str, Any]]]:
+        """Collect the events that arrive during the block, from a worker's heartbeat on."""
+        return collected(self.app, lambda seen: any(e["type"] == "worker-heartbeat" for e in seen))
 
     def close(self) -> None:
         for process in self.processes:

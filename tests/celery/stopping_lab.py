@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from typing import Any
 
+from tests.celery.events import collected
 from tests.celery.worker_lab import WorkerLab
 from tests.waiting import wait_until
 
@@ -42,26 +41,9 @@ def notes(lab: WorkerLab, result: Any, kind: str = "start") -> list[dict[str, An
     return [note for note in lab.runs(kind) if note["id"] == result.id]
 
 
-@contextmanager
-def events(lab: WorkerLab) -> Iterator[list[dict[str, Any]]]:
+def events(lab: WorkerLab) -> AbstractContextManager[list[dict[str, Any]]]:
     """Collect the events of workers that run with ``-E``."""
-    seen: list[dict[str, Any]] = []
-    receivers: list[Any] = []
-
-    def capture() -> None:
-        with lab.app.connection_for_read() as connection:
-            receivers.append(lab.app.events.Receiver(connection, handlers={"*": seen.append}))
-            with suppress(OSError):
-                receivers[0].capture(limit=None, timeout=60, wakeup=True)
-
-    thread = threading.Thread(target=capture)
-    thread.start()
-    try:
-        wait_until(lambda: seen, "events arrive", 15)
-        yield seen
-    finally:
-        receivers[0].should_stop = True
-        thread.join()
+    return collected(lab.app)
 
 
 def _empty_stream(lab: WorkerLab, name: str) -> bool:
