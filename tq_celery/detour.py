@@ -58,6 +58,9 @@ class Counts:
         self._said = -_QUIET
         self._unsaid = 0
 
+    def __repr__(self) -> str:
+        return f"Counts(fraction={self.fraction}, unavailable={self.unavailable})"
+
     def add_fraction(self) -> None:
         """Count a task that the fraction sends to the broker."""
         with self._lock:

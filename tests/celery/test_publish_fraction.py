@@ -41,6 +41,7 @@ def test_calls_are_split_by_their_ids_and_counted() -> None:
     assert [each.key.id for each in lab.taken] == inside
     assert [each["id"] for each in lab.stock()] == [each for each in ids if each not in inside]
     assert lab.tq.counts.fraction == len(ids) - len(inside)
+    assert str(lab.tq.counts) == f"Counts(fraction={len(ids) - len(inside)}, unavailable=0)"
     lab.taken.clear()
     again = lab.tq.submit_many((task, (), {}, {"task_id": each}) for each in ids)
     assert again == ids
