@@ -13,10 +13,12 @@ import pytest
 
 from tests.store.contract.steps import NO_LIMITS, admit_all, task
 from tests.waiting import wait_until
+from tq_celery.errors import StoreUnavailableError
 from tq_celery.settings import Settings
 from tq_celery.store.redis_store import RedisStore
 from tq_celery.store.stopping import RedisStopping
 from tq_celery.worker import reader as module
+from tq_celery.worker import revocations
 from tq_celery.worker.deliveries import DeliveryTable
 from tq_celery.worker.reader import Offer, Reader
 
@@ -108,3 +110,33 @@ def test_a_long_search_for_revoked_tasks_holds_up_neither_lease_nor_reading(
         opener.cancel()
         gate.set()
     wait_until(lambda: not store.locate(["waits"]), "the revoked task is removed", 5)
+
+
+def test_a_store_that_is_away_is_said_once_and_revocations_are_kept(
+    reader: Reader, store: RedisStore, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """Seen to fail (a line for each try) when every failure was logged."""
+    monkeypatch.setattr(revocations, "PAUSE", 0.01)
+    store.submit(task("n", queue="q"), NO_LIMITS)
+    opened: list[int] = []
+    original, there = RedisStopping.open_stopping, Event()
+
+    def open_stopping(settings: Settings) -> RedisStopping:
+        opened.append(1)
+        if not there.is_set():
+            raise StoreUnavailableError("revoke", "away")
+        return original(settings)
+
+    monkeypatch.setattr(RedisStopping, "open_stopping", open_stopping)
+    reader.revocations.add(["n"])
+
+    def tried() -> bool:
+        reader.revocations.begin(reader.settings)
+        return len(opened) > 3
+
+    with caplog.at_level(logging.WARNING, "tq_celery"):
+        wait_until(tried, "it is tried again and again", 5)
+        assert caplog.text.count("not written yet") == 1
+        there.set()
+        reader.revocations.finish(reader.settings, 5)
+    assert not store.locate(["n"])

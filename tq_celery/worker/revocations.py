@@ -48,6 +48,7 @@ class Revocations:
         self._stamps: deque[tuple[str, str]] = deque(maxlen=MAX_MARKS)
         self._writing = False
         self._not_before = 0.0
+        self._complained = False
 
     def add(self, ids: Iterable[str]) -> None:
         """Take in task ids to write."""
@@ -86,12 +87,15 @@ class Revocations:
             store = RedisStopping.open_stopping(settings)
             with closing(store.client):
                 self.write(store)
-        except StoreError as error:
-            logger.warning("Revocations were not written yet: %s", error)
+            self._complained = False
+        except Exception as error:
             self._not_before = monotonic() + PAUSE
-        except Exception:
-            logger.exception("Revocations were not written yet")
-            self._not_before = monotonic() + PAUSE
+            if not self._complained:  # once while the store is away
+                known = isinstance(error, StoreError)
+                logger.warning(
+                    "Revocations are not written yet: %s", error, exc_info=None if known else error
+                )
+            self._complained = True
         finally:
             self._writing = False
 
