@@ -9,6 +9,7 @@ What it hooks, all of it:
 ``app.control``                revokes and purges scheduled tasks too
 ``app.steps["consumer"]``      the worker's step, which reads the queues the worker consumes anyway
 worker's ``revoke`` commands   write to the namespace too, in this application's workers alone
+``app.__reduce_ex__``          a pickled application keeps its TQ, in a spawned process for example
 ``celery purge``               purges scheduled tasks too, when it runs for this application
 a Redis result backend         subscribes when a scheduled task's result is waited for, not when the
                                task is sent, which could take longer than the call may
@@ -80,6 +81,8 @@ class TQ:
         app._task_from_fun = accept_shared(app._task_from_fun, lambda: _own_class(app))
         hook_control(app)
         app.steps["consumer"].add(_WORKER_STEP)
+        reduced = app.__reduce_ex__
+        app.__reduce_ex__ = lambda protocol: (_restore_app, (reduced(protocol), settings))
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _restore, (self.app, self.explicit)
@@ -238,3 +241,10 @@ def _literal(value: Any) -> Any:
 def _restore(app: Any, settings: dict[str, Any]) -> TQ:
     attached: TQ | None = vars(app).get("tq")
     return attached if attached is not None else TQ(app, **settings)
+
+
+def _restore_app(reduced: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    make, args = reduced[:2]
+    app = make(*args)
+    _restore(app, settings)
+    return app

@@ -210,7 +210,8 @@ class ControlFactory:
 
 def hook_control(app: Any) -> None:
     """Make ``app.control`` stop scheduled tasks too; what it is otherwise stays."""
-    app.control_cls = ControlFactory(app.control_cls)
+    if not isinstance(app.control_cls, ControlFactory):  # which a pickled application brings
+        app.control_cls = ControlFactory(app.control_cls)
     made = vars(app).get("control")
     if made is not None:
         made.__class__ = _hooked(type(made))

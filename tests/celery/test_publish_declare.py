@@ -45,6 +45,9 @@ def test_settings_set_after_attaching_count() -> None:
 
 def test_the_application_can_be_pickled(lab: Lab) -> None:
     restored = pickle.loads(pickle.dumps(lab.app))
+    # its scheduled tasks would go to the broker, without a word
+    assert restored.tq.app is restored
+    assert restored.tq.explicit == lab.tq.explicit
     assert restored.main == "lab"
 
 

@@ -129,7 +129,10 @@ def start(
     :func:`start_scheduler` raises, and TQError when another such worker runs in this process.
     """
     if not _one_worker.acquire(blocking=False):
-        raise TQError("a worker runs in this process already; Celery's workers share their state")
+        raise TQError(
+            "a worker runs in this process already; Celery's workers share their state. Use either "
+            "tq_worker or tq_session_worker in one run of pytest"
+        )
     loop = get_event_loop()
     try:
         with start_scheduler(app, url, **options) as running:
