@@ -157,3 +157,21 @@ def test_a_broker_that_is_away_for_leases(worker_lab, make_server, request, kind
         assert lab.outcomes(queue) == {"completed": 3}
         lab.idle(queue)
     assert all(worker.alive for worker in lab.workers)
+
+
+def test_long_results_are_read_whole_while_the_broker_is_away(worker_lab, make_server):
+    """More than a pipe holds: the first half is there long before the second.
+
+    Seen to fail: the worker took the message for none, and both its processes for busy for ever.
+    """
+    broker = make_server("valkey")
+    lab = worker_lab(broker=f"redis://127.0.0.1:{broker.port}/1")
+    lab.worker("prefork", concurrency=2)
+    for _ in range(4):
+        lab.send("fail_at_length", 1.0)
+    wait_until(lambda: lab.counters().get("dispatched:celery", 0) >= 2, "two run", 5)
+    broker.stop()
+    wait_until(lambda: lab.outcomes().get("failed") == 2, "settled without the broker", 10)
+    broker.start()
+    wait_until(lambda: lab.outcomes().get("failed") == 4, "the worker goes on", 20)
+    lab.idle()

@@ -117,6 +117,11 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     def custom_fail() -> None:
         raise ValueError("as asked")
 
+    @tq.task(shared=False, name="fail_at_length", ignore_result=True)
+    def fail_at_length(seconds: float) -> None:
+        time.sleep(seconds)
+        raise ValueError("x" * 500_000)
+
     @tq.task(shared=False, name="again", bind=True, max_retries=5)
     def again(self, times: int) -> str:
         _note("start", self.request.id, retries=self.request.retries)

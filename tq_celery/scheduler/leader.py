@@ -87,19 +87,20 @@ class Leadership:
         self.refused = 0
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever a term starts or ends."""
+        """Call ``listener`` whenever a term starts, ends, or is trusted again after a lapse."""
         self._listeners.append(listener)
 
     def epoch(self) -> int:
         """Return the epoch of the present term, 0 when this process may not lead (any more)."""
+        now = self._clock()  # before the term, so that `trust` misses no loop that found it over
         epoch, trusted_until = self._term
-        return epoch if self._clock() < trusted_until else 0
+        return epoch if now < trusted_until else 0
 
     def trust(self, epoch: int, until: float) -> None:
         """Believe in the term ``epoch`` until ``until`` on the monotonic clock."""
-        started = epoch != self._term.epoch
-        self._term = _Term(epoch, until)
-        if started:
+        before, self._term = self._term, _Term(epoch, until)
+        # an outage may outlast the trust but not the lease: the loops rest as followers by then
+        if epoch != before.epoch or self._clock() >= before.trusted_until:
             self._tell()
 
     def end(self) -> None:

@@ -188,3 +188,21 @@ def test_who_cannot_prepare_does_not_sit_on_the_lease(lease: Lease) -> None:
     election, leadership = candidate(lease, "one", prepare)
     assert election.attempt() < 0
     assert (leadership.epoch(), lease.owner) == (0, "")
+
+
+def test_a_term_that_is_trusted_again_wakes_the_loops() -> None:
+    """An outage longer than the trust and shorter than the lease leaves no loop resting.
+
+    Seen to fail: all loops rested as followers for half a minute, under a lease that was renewed.
+    """
+    clock = Clock()
+    leadership, told = Leadership(clock), []
+    leadership.subscribe(lambda: told.append(leadership.epoch()))
+    leadership.trust(1, clock.now + 1.0)
+    clock.now += 0.9
+    leadership.trust(1, clock.now + 1.0)
+    assert told == [1], "a renewal in time is no news"
+    clock.now += 1.0
+    assert leadership.epoch() == 0
+    leadership.trust(1, clock.now + 1.0)
+    assert told == [1, 1]
