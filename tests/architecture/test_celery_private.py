@@ -76,6 +76,7 @@ PRIVATE = [
     # -- pools and remote control
     Private("_pool", "celery.concurrency.base:BasePool", "worker/bootstep.py", "the AsynPool"),
     Private("_pool", "billiard.pool:Pool", "worker/reconnecting.py", "the processes"),
+    Private("_result_handler", "billiard.pool:Pool", "worker/reconnecting.py", "takes in results"),
     Private("_accepted", _JOB, "worker/request.py, worker/lost_process.py", "was it taken?"),
     Private("_write_to", _JOB, "worker/request.py, worker/lost_process.py", "whose pipe it is in"),
     Private(
