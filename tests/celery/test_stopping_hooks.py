@@ -85,7 +85,7 @@ def test_the_applications_own_control_class_is_kept(make_app):
 def test_without_a_tq_everything_is_celerys(make_app):
     app = make_app()
     TQ(app, NOWHERE)
-    make, args = pickle.loads(pickle.dumps(type(app).__reduce__(app)))
+    make, args = pickle.loads(pickle.dumps(app.__reduce__()))
     travelled = make(*args)
     assert "tq" not in vars(travelled)
     assert travelled.control.revoke("some-id") is None
