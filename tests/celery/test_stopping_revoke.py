@@ -322,6 +322,25 @@ def test_a_worker_tells_the_store_when_it_is_back(worker_lab, make_server):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_a_green_worker_writes_a_broadcast_to_the_store_too(worker_lab, pool):
+    """From a thread of the operating system, where sockets and locks are green ones.
+
+    Seen to fail when nothing that was heard was written.
+    """
+    lab = worker_lab()
+    lab.worker(pool)
+    wait_until(lambda: lab.app.control.ping(timeout=0.5), "it hears broadcasts", 15)
+    result = lab.send("nap", 0.0, countdown=3600)
+    stock = Celery("elsewhere", broker=lab.app.conf.broker_url, set_as_current=False)
+    stock.control.revoke(result.id)
+    revoked(result)
+    wait_until(partial(records, lab, result), "it is settled")
+    nothing_left(lab)
+    stock.close()
+
+
+@pytest.mark.slow
 def test_forgetting_a_result_stops_nothing(prefork):
     result = prefork.send("nap", 0.5)
     result.forget()
