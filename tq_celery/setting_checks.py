@@ -83,11 +83,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 Check = Callable[[str, object], object]
 
 
-def seconds(low: float, high: float) -> Check:
-    """Return a check of a duration: seconds as a float, or text with a unit."""
+def seconds(low: float, high: float, *, none: str = "") -> Check:
+    """Return a check of a duration: seconds as a float, or text with a unit.
+
+    Where ``none`` says what it means, None is allowed, as text ``none``.
+    """
     allowed = f"a number of seconds from {low:g} to {high:g}"
+    if none:
+        allowed += f", or None for {none}"
 
     def check(name: str, value: object) -> object:
+        if none and (value is None or value in ("none", "None")):
+            return None
         if isinstance(value, str):
             try:
                 value = parse_duration(value)

@@ -5,8 +5,8 @@ Sources, later wins: defaults, a TOML file (schedulers and commands only), ``app
 what was probably meant; every value is checked where it comes in, so a typing mistake fails at the
 start of a process and not on a Sunday.
 
-Policy, ``order_within``, ``max_running`` live in the namespace: the settings only seed an empty
-one. Durations are seconds; text may carry a unit (``30s``, ``500ms``, ``5m``, ``1h``).
+Policy, ``order_within``, ``ageing``, ``max_running`` live in the namespace: the settings only seed
+an empty one. Durations are seconds; text may carry a unit (``30s``, ``500ms``, ``5m``, ``1h``).
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ class Settings:
     policy: str = _setting("wfq", check.word(POLICIES))
     #: What decides between tasks of one tenant under wfq; seeds an empty namespace.
     order_within: str = _setting("arrival", check.word(ORDERS_WITHIN))
+    #: Seconds of waiting that weigh as much as one level of priority, wherever priority decides;
+    #: None = priority alone decides. Seeds an empty namespace.
+    ageing: float | None = _setting(None, check.seconds(0.001, 1e7, none="strict order"))
     #: Seconds without a sign of life after which a worker's tasks run elsewhere.
     lease: float = _setting(30.0, check.seconds(0.5, 86_400))
     #: Seconds without renewal after which another scheduler takes over.

@@ -24,6 +24,7 @@ READ_BY = {
     "namespace": "all",
     "policy": "namespace",
     "order_within": "namespace",
+    "ageing": "namespace",
     "lease": "workers, schedulers",
     "leader_ttl": "schedulers",
     "delivery_budget": "workers, schedulers",

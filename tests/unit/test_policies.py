@@ -6,6 +6,7 @@ import math
 import pickle
 import random
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 
 from tq_celery.errors import SettingsError
 from tq_celery.policies.contract import MAX_RANK, Policy, Task
-from tq_celery.policies.registry import ORDERS_WITHIN, POLICIES, make_policy
+from tq_celery.policies.priority import LEAST_AGEING, MOST_AGEING
+from tq_celery.policies.registry import (
+    ORDERS_WITHIN,
+    POLICIES,
+    ageing_text,
+    make_policy,
+    stored_ageing,
+)
 from tq_celery.policies.wfq import finish_tag
 from tq_celery.settings import Settings
 
@@ -21,6 +29,10 @@ EVERY = [
     make_policy(name, within)
     for name in POLICIES
     for within in (ORDERS_WITHIN if name == "wfq" else ("arrival",))
+] + [
+    make_policy(name, "priority", ageing)
+    for name in ("priority", "wfq")
+    for ageing in (LEAST_AGEING, MOST_AGEING)
 ]
 each_policy = pytest.mark.parametrize("policy", EVERY, ids=repr)
 
@@ -98,6 +110,72 @@ def test_a_higher_priority_runs_first_whenever_it_came(
     """Higher is more urgent, over the whole range and for every clock (celery/celery #4028)."""
     lower = max(0, urgent - less)
     assert policy.rank(Task(ms, 1, urgent, 0)) < policy.rank(Task(other, 1, lower, 0))
+
+
+ageings = st.integers(1, 10**10).map(lambda ms: ms / 1000)
+
+
+@pytest.mark.parametrize("name", ["priority", "wfq"])
+@given(
+    ms=st.integers(0, 10**12),
+    ageing=ageings,
+    lower=st.integers(0, 254),
+    levels=st.integers(1, 255),
+)
+def test_n_levels_are_worth_n_times_the_ageing_and_not_a_ms_more(
+    name: str, ms: int, ageing: float, lower: int, levels: int
+) -> None:
+    """Low priority ages (celery/kombu #166). Both bounds are exact, for every ageing there is."""
+    policy, upper = make_policy(name, "priority", ageing), min(255, lower + levels)
+    worth = (upper - lower) * round(ageing * 1000)
+    low = policy.rank(Task(ms, 1, lower, 0))
+    assert low == policy.rank(Task(ms + worth, 1, upper, 0))
+    assert policy.rank(Task(ms + worth - 1, 1, upper, 0)) < low
+    assert low < policy.rank(Task(ms + worth + 1, 1, upper, 0))
+
+
+@pytest.mark.parametrize("name", ["priority", "wfq"])
+@given(task=tasks)
+def test_without_ageing_priority_alone_decides(name: str, task: Task) -> None:
+    assert make_policy(name, "priority", None) == make_policy(name, "priority")
+    strict = (255 - min(max(task.priority, 0), 255)) * 10**13 + min(task.ms, 10**13 - 1)
+    assert make_policy(name, "priority").rank(task) == strict
+
+
+@pytest.mark.parametrize(
+    ("name", "within"), [("fifo", "priority"), ("edf", "priority"), ("none", "priority"),
+                         ("wfq", "arrival"), ("wfq", "deadline"), ("priority", "deadline")]
+)  # fmt: skip
+@given(task=tasks)
+def test_only_priority_reads_the_ageing(name: str, within: str, task: Task) -> None:
+    aged, plain = make_policy(name, within, 30.0), make_policy(name, within)
+    old = task._replace(ms=min(task.ms, 10**12), priority=1)
+    assert (aged.rank(old) == plain.rank(old)) == (name != "priority")
+
+
+@pytest.mark.parametrize("bad", [0, 0.0009, 1.1e7, -1, math.nan, math.inf, "30s"])
+def test_a_bad_ageing_is_refused_with_its_range(bad: Any) -> None:
+    with pytest.raises(SettingsError, match=r"ageing: .*0.001 to 1e\+07, or none for strict"):
+        make_policy("priority", "arrival", bad)
+
+
+@given(ageing=st.none() | ageings)
+def test_an_ageing_is_stored_exactly(ageing: float | None) -> None:
+    assert stored_ageing({"ageing": ageing_text(ageing)}) == ageing
+
+
+def test_what_is_stored_without_an_ageing_is_strict_and_what_is_no_number_an_error() -> None:
+    assert stored_ageing({}) is None
+    with pytest.raises(SettingsError, match="ageing: 'soon' is not allowed"):
+        stored_ageing({"ageing": "soon"})
+
+
+def test_the_setting_has_the_range_of_the_policy() -> None:
+    for good in (LEAST_AGEING, MOST_AGEING):
+        assert Settings(ageing=good).ageing == good
+    for bad in (LEAST_AGEING * 0.99, MOST_AGEING * 1.01):
+        with pytest.raises(SettingsError):
+            Settings(ageing=bad)
 
 
 @pytest.mark.parametrize("policy", [make_policy("edf"), make_policy("wfq", "deadline")])

@@ -34,6 +34,10 @@ CASES: dict[str, tuple[list[tuple[object, object]], list[object]]] = {
     "namespace": ([("a.b-c", "a.b-c"), ("n" * 128, "n" * 128)], ["", "a{b", "a b", "n" * 129, 1]),
     "policy": ([(p, p) for p in ("fifo", "priority", "edf", "wfq", "none")], ["WFQ", "", 1, None]),
     "order_within": ([("deadline", "deadline")], ["fifo", 0]),
+    "ageing": (
+        [(None, None), ("none", None), (0.001, 0.001), (1e7, 1e7), (30, 30.0), ("5m", 300.0)],
+        [0, 0.0009, 1.1e7, -1, float("nan"), True, "soon", ""],
+    ),
     "lease": (
         [(0.5, 0.5), (30, 30.0), ("500ms", 0.5), ("2m", 120.0)],
         [0.4, 86_401, float("nan"), float("inf"), True, "soon", None],
@@ -165,6 +169,7 @@ def test_the_environment_is_read_as_text() -> None:
             "TQ_URL": "redis://e/2",
             "TQ_MAX_PENDING_TENANT": "1_000",
             "TQ_LEASE": "2m",
+            "TQ_AGEING": "30s",
             "TQ_RESULTS_MAXLEN": "none",
             "TQ_ROUTES": '{"r.*": {"cost": 3}}',
             "TQ_BATCH": "",
@@ -173,6 +178,7 @@ def test_the_environment_is_read_as_text() -> None:
     assert settings.url == "redis://e/2"
     assert settings.max_pending_tenant == 1000
     assert settings.lease == 120.0
+    assert settings.ageing == 30.0
     assert settings.results_maxlen is None
     assert settings.routes == {"r.*": {"cost": 3}}
     assert settings.batch == 256

@@ -6,7 +6,7 @@ import click
 
 from tq_celery import setting_checks
 
-__all__ = ["duration", "format_age", "parse_duration"]
+__all__ = ["duration", "duration_or_none", "format_age", "parse_duration"]
 
 ALLOWED = "a number with a unit: 500ms, 30s, 5m, 2h or 1d"
 
@@ -42,3 +42,10 @@ def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> f
         return parse_duration(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from None
+
+
+def duration_or_none(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> float | str | None:
+    """Option callback: seconds, or the word ``none``; None when nothing was given."""
+    return "none" if value is not None and value.lower() == "none" else duration(ctx, param, value)

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 import click
 
 from tq_celery.cli.caps import parse_cap
-from tq_celery.cli.durations import duration
+from tq_celery.cli.durations import duration, duration_or_none, format_age
 from tq_celery.cli.groups import CommandError, NounGroup, option
 from tq_celery.cli.output import print_json
 from tq_celery.cli.session import Session, with_session
+from tq_celery.policies.registry import stored_ageing
 from tq_celery.settings import ORDERS_WITHIN, POLICIES
 
 __all__ = ["policy", "policy_line"]
@@ -37,6 +38,7 @@ def show(session: Session) -> None:
     examples=(
         "tq policy set wfq",
         "tq policy set wfq --order-within deadline --wait 30s",
+        "tq policy set priority --ageing 30s",
     ),
 )
 @click.argument("name", type=click.Choice(POLICIES), metavar="NAME")
@@ -47,6 +49,14 @@ def show(session: Session) -> None:
     help="Order of one tenant's own tasks, read by wfq (default: keep the present one).",
 )
 @option(
+    "--ageing",
+    metavar="DURATION|none",
+    callback=duration_or_none,
+    envvar="TQ_POLICY_SET_AGEING",
+    help="Waiting worth one level of priority, read where priority decides; none: priority alone "
+    "decides (default: keep the present one).",
+)
+@option(
     "--wait",
     metavar="DURATION",
     callback=duration,
@@ -54,14 +64,24 @@ def show(session: Session) -> None:
     help="Wait up to DURATION until the leader has ranked all waiting tasks anew.",
 )
 @with_session
-def set_(session: Session, name: str, order_within: str | None, wait: float | None) -> None:
+def set_(
+    session: Session,
+    name: str,
+    order_within: str | None,
+    ageing: float | str | None,
+    wait: float | None,
+) -> None:
     """Switch to policy NAME while everything keeps running.
 
     Waiting tasks are ranked anew, tenant by tenant; nothing is drained and nothing restarts.
     """
     stored = session.inspector.config()
     order = order_within or stored.get("order_within") or session.settings.order_within
-    generation = session.store.set_policy(name, order)
+    if ageing is None:
+        kept = stored_ageing(stored) if "policy" in stored else session.settings.ageing
+    else:
+        kept = None if isinstance(ageing, str) else ageing
+    generation = session.store.set_policy(name, order, kept)
     if wait is not None:
         _await_ranks(session, generation, wait)
     _print(session)
@@ -82,14 +102,15 @@ def cap(session: Session, max_running: str) -> None:
 
 def policy_line(config: Mapping[str, str]) -> str:
     """Return the stored policy in words."""
-    name = config.get("policy")
+    name, order = config.get("policy"), config.get("order_within", "arrival")
     if name is None:
         return "not set; the first scheduler sets it"
     most = config.get("max_running")
     limit = f", at most {most} running" if most else ""
-    within = (
-        f", by {config.get('order_within', 'arrival')} within a tenant" if name == "wfq" else ""
-    )
+    within = f", by {order} within a tenant" if name == "wfq" else ""
+    ageing = stored_ageing(config)
+    if ageing is not None and (name == "priority" or (name, order) == ("wfq", "priority")):
+        within += f", one level is worth {format_age(ageing)} of waiting"
     return f"{name}{within}{limit}, generation {config.get('generation', '?')}"
 
 
@@ -117,6 +138,7 @@ def _print(session: Session) -> None:
             {
                 "policy": config.get("policy"),
                 "order_within": config.get("order_within"),
+                "ageing": stored_ageing(config),
                 "generation": int(generation) if generation else None,
                 "max_running": int(config["max_running"]) if config.get("max_running") else None,
                 "unranked": unranked,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tq_celery.cli.durations import duration
+from tq_celery.cli.durations import duration, duration_or_none
 from tq_celery.cli.groups import TQCommand, option
 from tq_celery.cli.session import Session, with_session
 from tq_celery.settings import ORDERS_WITHIN, POLICIES
@@ -25,7 +25,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 LEVELS = ("debug", "info", "warning", "error")
 #: Settings that only seed an empty namespace.
-SEEDS = ("policy", "order_within", "max_running")
+SEEDS = ("policy", "order_within", "ageing", "max_running")
 
 
 class SettingOption(click.Option):
@@ -38,8 +38,9 @@ class SettingOption(click.Option):
 
 def setting(name: str, help_: str, **attributes: Any) -> Callable[[Function], Function]:
     """Return the option for one setting; a duration when its metavar says so."""
-    if attributes.get("metavar") == "DURATION":
-        attributes["callback"] = duration
+    kinds = {"DURATION": duration, "DURATION|none": duration_or_none}
+    if (metavar := attributes.get("metavar")) in kinds:
+        attributes["callback"] = kinds[metavar]
     return option(
         f"--{name.replace('_', '-')}",
         envvar=f"TQ_{name.upper()}",
@@ -61,6 +62,11 @@ def setting(name: str, help_: str, **attributes: Any) -> Callable[[Function], Fu
     "order_within",
     "Order of one tenant's tasks under wfq, of an empty namespace.",
     type=click.Choice(ORDERS_WITHIN),
+)
+@setting(
+    "ageing",
+    "Waiting worth one level of priority, of an empty namespace.",
+    metavar="DURATION|none",
 )
 @setting(
     "max_running",

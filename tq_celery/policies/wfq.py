@@ -46,7 +46,8 @@ If it returns (given back unstarted, or recovered from a lost worker) it is mark
 tenants' next tasks must not start from zero against those that kept waiting.
 
 **Order within a tenant** is arrival. ``order_within`` selects priority or deadline instead; that
-changes which of a tenant's own tasks runs first and never what the tenant receives.
+changes which of a tenant's own tasks runs first and never what the tenant receives. With
+``ageing``, priority within a tenant is weighed against waiting as in ``priority.py``.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tq_celery.policies.contract import Between, Task
+from tq_celery.policies.contract import Between, Policy, Task
 from tq_celery.policies.edf import EarliestDeadline
 from tq_celery.policies.fifo import Fifo
 from tq_celery.policies.priority import Priority
@@ -65,11 +66,11 @@ __all__ = ["ORDERS", "OrderWithin", "WeightedFair", "finish_tag"]
 #: What may decide between tasks of one tenant.
 OrderWithin = Literal["arrival", "priority", "deadline"]
 
-#: The rank within a tenant for each order.
-ORDERS: dict[OrderWithin, Callable[[Task], float]] = {
-    "arrival": Fifo().rank,
-    "priority": Priority().rank,
-    "deadline": EarliestDeadline().rank,
+#: The policy that ranks one tenant's tasks for each order; only ``priority`` reads the ageing.
+ORDERS: dict[OrderWithin, Callable[[float | None], Policy]] = {
+    "arrival": lambda _: Fifo(),
+    "priority": Priority,
+    "deadline": lambda _: EarliestDeadline(),
 }
 
 
@@ -80,12 +81,17 @@ def finish_tag(start: float, cost: float, weight: float, paid: bool) -> float:
 
 @dataclass(frozen=True, slots=True)
 class WeightedFair:
-    """Fair between tenants; ``order_within`` ranks the tasks of one tenant."""
+    """Fair between tenants; ``order_within`` and ``ageing`` rank the tasks of one tenant."""
 
     order_within: OrderWithin = "arrival"
+    ageing: float | None = None
     name: str = field(default="wfq", init=False)
     between: Between = field(default="fair", init=False)
+    within: Policy = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "within", ORDERS[self.order_within](self.ageing))
 
     def rank(self, task: Task) -> float:
         """Return the rank within the tenant."""
-        return ORDERS[self.order_within](task)
+        return self.within.rank(task)

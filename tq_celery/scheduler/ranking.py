@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tq_celery.policies.contract import Policy, Task
-from tq_celery.policies.registry import make_policy
+from tq_celery.policies.registry import make_policy, stored_ageing
 from tq_celery.store.contract import LeaderStore
 from tq_celery.store.record import MAX_SCORE, RECORD
 
@@ -31,7 +31,8 @@ class Ranking(NamedTuple):
 
 def read_ranking(config: Mapping[str, str]) -> Ranking:
     """Return the ranking that a configuration asks for; SettingsError when it is unknown."""
-    policy = make_policy(config["policy"], config.get("order_within", "arrival"))
+    order_within = config.get("order_within", "arrival")
+    policy = make_policy(config["policy"], order_within, stored_ageing(config))
     return Ranking(policy, int(config.get("generation", "1")))
 
 

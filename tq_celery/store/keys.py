@@ -7,7 +7,8 @@ cluster slot and every script may touch all of it. Lua derives the same names in
 ============================  ======  ============================================================
 key                           type    holds; written by; lifetime
 ============================  ======  ============================================================
-config                        hash    schema, policy, order_within, generation, caps; operator; kept
+config                        hash    schema, policy, order_within, ageing, generation, caps;
+                                      operator; kept
 leader                        string  owner of the lease; elect; TTL of the lease
 epoch                         string  last epoch granted; elect; kept
 fence                         string  highest epoch that has written; leader scripts; kept

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import redis
 
 from tq_celery.errors import SchemaError, StoreError
-from tq_celery.policies.registry import make_policy
+from tq_celery.policies.registry import ageing_text, make_policy
 from tq_celery.settings import Settings
 from tq_celery.store.base import RedisPart
 from tq_celery.store.contract import MAX_BATCH
@@ -27,10 +27,10 @@ class RedisOperator(RedisPart):
 
         Raises SchemaError when another major version wrote the namespace.
         """
-        policy = make_policy(settings.policy, settings.order_within)
+        policy = make_policy(settings.policy, settings.order_within, settings.ageing)
         fields: list[str | int] = ["schema", SCHEMA, "policy", policy.name]
         fields += ["between", policy.between, "order_within", settings.order_within]
-        fields += ["generation", 1]
+        fields += ["ageing", ageing_text(settings.ageing), "generation", 1]
         fields += ["max_running", "" if settings.max_running is None else settings.max_running]
         stored = _texts(self._call("seed", *fields))
         if stored.get("schema") != str(SCHEMA):
@@ -74,14 +74,18 @@ class RedisOperator(RedisPart):
             pass
         return bool(changed)
 
-    def set_policy(self, name: str, order_within: str = "arrival") -> int:
+    def set_policy(
+        self, name: str, order_within: str = "arrival", ageing: float | None = None
+    ) -> int:
         """Switch the policy of a running namespace; returns the new generation of ranks.
 
-        Tasks are ranked anew by the leader in bounded batches. Raises SettingsError for an unknown
-        name and StoreError while an earlier switch is unfinished.
+        ``ageing`` is in seconds, None = strict priorities. Tasks are ranked anew by the leader in
+        bounded batches. Raises SettingsError for an unknown name or a value out of range, and
+        StoreError while an earlier switch is unfinished.
         """
-        policy = make_policy(name, order_within)
-        generation = int(self._call("set_policy", policy.name, policy.between, order_within))
+        policy = make_policy(name, order_within, ageing)
+        words = (policy.name, policy.between, order_within, ageing_text(ageing))
+        generation = int(self._call("set_policy", *words))
         if generation == 0:
             raise StoreError("set_policy", "an earlier policy switch is still being ranked anew")
         return generation

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tq_celery.policies.contract import Policy, Task
-from tq_celery.policies.registry import make_policy
+from tq_celery.policies.registry import make_policy, stored_ageing
 from tq_celery.states import Outcome
 from tq_celery.store.contract import (
     MAX_BATCH,
@@ -60,7 +60,7 @@ def submit(store: Any, *tasks: Submission, limits: Limits = NO_LIMITS) -> list[R
 def policy_of(store: Any) -> Policy:
     """Return the policy that the namespace runs."""
     config = store.config()
-    return make_policy(config["policy"], config["order_within"])
+    return make_policy(config["policy"], config["order_within"], stored_ageing(config))
 
 
 def rank(policy: Policy, record: bytes) -> float:

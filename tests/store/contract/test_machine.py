@@ -324,9 +324,10 @@ class Life(StoppingRules):
     @rule(
         policy=st.sampled_from(["fifo", "priority", "edf", "wfq"]),
         within=st.sampled_from(["arrival", "priority", "deadline"]),
+        ageing=st.sampled_from([None, 0.001, 30.0]),
     )
-    def switch(self, policy: str, within: str) -> None:
-        self.both(lambda lab: lab.store.set_policy(policy, within))
+    def switch(self, policy: str, within: str, ageing: float | None) -> None:
+        self.both(lambda lab: lab.store.set_policy(policy, within, ageing))
         self.each(lambda lab: rerank_all(lab.store, self.epoch))
 
     @precondition(lambda self: self.memory.store.ns.dead)

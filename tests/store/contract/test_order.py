@@ -17,18 +17,21 @@ from hypothesis import strategies as st
 
 from tests.store.contract.lab import Lab, MemoryLab, RedisLab, wipe
 from tests.store.contract.steps import NO_LIMITS, admit_all, task
-from tq_celery.policies.contract import Task
+from tq_celery.policies.contract import Policy, Task
 from tq_celery.policies.registry import make_policy
 from tq_celery.settings import Settings
 from tq_celery.store.redis_store import RedisStore
 
+#: Policy, order within a tenant, ageing: some ms a level, so that arrivals weigh against levels.
 POLICIES = [
-    ("fifo", "arrival"),
-    ("priority", "arrival"),
-    ("edf", "arrival"),
-    ("wfq", "arrival"),
-    ("wfq", "priority"),
-    ("wfq", "deadline"),
+    ("fifo", "arrival", None),
+    ("priority", "arrival", None),
+    ("priority", "arrival", 0.001),
+    ("edf", "arrival", None),
+    ("wfq", "arrival", None),
+    ("wfq", "priority", None),
+    ("wfq", "priority", 0.002),
+    ("wfq", "deadline", None),
 ]
 QUEUES = ("a", "b")
 
@@ -65,8 +68,8 @@ weights = st.dictionaries(
 class Ideal:
     """All waiting tasks in one list, and the four lines of the formula."""
 
-    def __init__(self, name: str, within: str, shares: dict[bytes, float], group: bool) -> None:
-        self.policy = make_policy(name, within)
+    def __init__(self, policy: Policy, shares: dict[bytes, float], group: bool) -> None:
+        self.policy = policy
         self.shares, self.group = shares, group
         self.waiting: list[tuple[str, Work, tuple[int, int], float]] = []
         self.V: dict[str, float] = {}
@@ -172,7 +175,7 @@ def fresh(request: pytest.FixtureRequest) -> Iterator[Callable[..., Lab]]:
     store.close()
 
 
-@pytest.mark.parametrize(("name", "within"), POLICIES)
+@pytest.mark.parametrize(("name", "within", "ageing"), POLICIES)
 @settings(
     max_examples=25,
     deadline=None,
@@ -184,15 +187,17 @@ def test_one_queue_at_a_time(
     fresh: Callable[..., Lab],
     name: str,
     within: str,
+    ageing: float | None,
     load: list[tuple[list[Work], int]],
     shares: dict[bytes, float],
 ) -> None:
     """Queues of separate workers are separate orders, and separate shares."""
-    lab = fresh(policy=name, order_within=within)
-    compare(lab, Ideal(name, within, shares, group=False), load, group=False)
+    lab = fresh(policy=name, order_within=within, ageing=ageing)
+    policy = make_policy(name, within, ageing)
+    compare(lab, Ideal(policy, shares, group=False), load, group=False)
 
 
-@pytest.mark.parametrize(("name", "within"), POLICIES)
+@pytest.mark.parametrize(("name", "within", "ageing"), POLICIES)
 @settings(
     max_examples=25,
     deadline=None,
@@ -204,9 +209,11 @@ def test_queues_of_the_same_workers(
     fresh: Callable[..., Lab],
     name: str,
     within: str,
+    ageing: float | None,
     load: list[tuple[list[Work], int]],
     shares: dict[bytes, float],
 ) -> None:
     """Queues of the same workers are one order, and a tenant has one share of them."""
-    lab = fresh(policy=name, order_within=within)
-    compare(lab, Ideal(name, within, shares, group=True), load, group=True)
+    lab = fresh(policy=name, order_within=within, ageing=ageing)
+    policy = make_policy(name, within, ageing)
+    compare(lab, Ideal(policy, shares, group=True), load, group=True)

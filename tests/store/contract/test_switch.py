@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.store.contract.lab import Lab
+from tests.store.contract.lab import Lab, MemoryLab, RedisLab
 from tests.store.contract.steps import (
     admit_all,
     announce,
@@ -21,7 +21,8 @@ from tests.store.contract.steps import (
     submit,
     task,
 )
-from tq_celery.errors import StoreError
+from tq_celery.errors import SettingsError, StoreError
+from tq_celery.settings import Settings
 from tq_celery.store.contract import Return
 
 #: What may happen to a namespace whose switch is not finished.
@@ -155,6 +156,59 @@ def test_ranks_of_the_new_policy_decide_afterwards(lab: Lab) -> None:
     assert rerank_all(lab.store) >= 3
     dispatch_all(lab.store)
     assert lab.names("q") == [f"n{i}" for i in reversed(range(10))]
+
+
+def arrive(lab: Lab, *names: str) -> None:
+    """Admit tasks that came a second apart; the number behind a name's colon is its priority."""
+    submit(lab.store, *[task(name, priority=int(name.partition(":")[2])) for name in names])
+    admit_all(lab.store, arrivals=[(1_000 * n, n) for n in range(1, len(names) + 1)])
+
+
+def test_ageing_is_switched_on_and_off_while_tasks_wait(make_lab: Callable[..., Lab]) -> None:
+    """Two seconds a level, then off again; each switch reaches what waits (celery/kombu #166)."""
+    lab = make_lab(policy="priority")
+    arrive(lab, "a:0", "b:0", "c:0", "d:1", "e:1", "f:9", "g:0")
+    lab.store.dispatch(1, ["q"], 10**6, 1)
+    assert lab.names("q") == ["f:9"]
+    assert lab.store.set_policy("priority", ageing=2.0) == 2
+    assert lab.store.config()["ageing"] == "2.0"
+    rerank_all(lab.store)
+    lab.store.dispatch(1, ["q"], 10**6, 3)
+    # d came 2 s after b and is worth 2 s more: of equal ranks the earlier arrival is first.
+    assert lab.names("q") == ["f:9", "a:0", "b:0", "d:1"]
+    assert lab.store.set_policy("priority") == 3
+    assert lab.store.config()["ageing"] == ""
+    rerank_all(lab.store)
+    dispatch_all(lab.store)
+    assert lab.names("q")[4:] == ["e:1", "c:0", "g:0"]
+
+
+def test_the_ageing_of_a_namespace_is_seeded_once(make_lab: Callable[..., Lab]) -> None:
+    """It joins no policy that is stored already: its tasks have ranks of another rule."""
+    lab = make_lab(policy="priority", ageing=0.5)
+    assert lab.store.config()["ageing"] == "0.5"
+    assert lab.store.seed(Settings(policy="priority", ageing=7.0))["ageing"] == "0.5"
+
+
+def test_an_ageing_does_not_join_a_policy_that_was_stored_without(
+    make_lab: Callable[..., Lab],
+) -> None:
+    """A namespace from before the option: its waiting tasks are ranked strictly."""
+    lab = make_lab(policy="priority")
+    if isinstance(lab, RedisLab):
+        lab.client.hdel(lab.keys.name("config"), "ageing")
+    else:
+        assert isinstance(lab, MemoryLab)
+        del lab.store.ns.config["ageing"]
+    assert "ageing" not in lab.store.seed(Settings(policy="priority", ageing=7.0))
+
+
+def test_a_bad_ageing_changes_nothing(lab: Lab) -> None:
+    before = lab.store.config()
+    for bad in (0, -1.0, 1e8, float("nan")):
+        with pytest.raises(SettingsError, match="ageing"):
+            lab.store.set_policy("priority", "arrival", bad)
+    assert lab.store.config() == before
 
 
 def test_a_second_switch_waits_for_the_first(lab: Lab) -> None:

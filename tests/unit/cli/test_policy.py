@@ -14,6 +14,7 @@ def test_show_before_and_after_the_first_scheduler(space: Space, tq: Command, as
     assert ask("policy", "show") == {
         "policy": "wfq",
         "order_within": "arrival",
+        "ageing": None,
         "generation": 1,
         "max_running": None,
         "unranked": 0,
@@ -44,6 +45,36 @@ def test_set_keeps_the_order_within_a_tenant(space: Space, ask) -> None:
     space.store.seed(space.settings)
     ask("policy", "set", "wfq", "--order-within", "priority")
     assert ask("policy", "set", "wfq")["order_within"] == "priority"
+
+
+def test_ageing_is_switched_on_kept_and_switched_off(space: Space, tq: Command, ask) -> None:
+    space.store.seed(space.settings)
+    assert ask("policy", "set", "priority", "--ageing", "90s")["ageing"] == 90.0
+    line = "priority, one level is worth 1m30s of waiting, generation 2"
+    assert tq("policy", "show").stdout == f"{line}\n"
+    assert f"policy:       {line}\n" in tq("status").stdout
+    assert ask("status")["config"]["ageing"] == "90.0"
+    assert ask("policy", "set", "wfq", "--order-within", "priority")["ageing"] == 90.0
+    assert "by priority within a tenant, one level is worth 1m30s" in tq("policy", "show").stdout
+    # Where priority does not decide it is kept, and not spoken of.
+    assert ask("policy", "set", "fifo")["ageing"] == 90.0
+    assert tq("policy", "show").stdout == "fifo, generation 4\n"
+    assert ask("policy", "set", "priority", "--ageing", "none")["ageing"] is None
+    assert tq("policy", "show").stdout == "priority, generation 5\n"
+
+
+def test_before_the_first_scheduler_the_setting_counts(space: Space, tq: Command) -> None:
+    assert tq("policy", "set", "priority", env={"TQ_AGEING": "30s"}).exit_code == 0
+    assert space.store.config()["ageing"] == "30.0"
+
+
+def test_a_bad_ageing(space: Space, refused) -> None:
+    space.store.seed(space.settings)
+    assert "ageing: 0.0 is not allowed; expected a number of seconds from 0.001" in refused(
+        "policy", "set", "priority", "--ageing", "0s"
+    )
+    assert "'30' is not a duration" in refused("policy", "set", "priority", "--ageing", "30")
+    assert space.store.config()["policy"] == "wfq"
 
 
 def test_a_second_switch_waits_for_the_first(space: Space, tq: Command, refused) -> None:

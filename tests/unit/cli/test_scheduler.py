@@ -57,22 +57,24 @@ def leader(ask) -> str | None:
 
 def test_it_leads_admits_and_releases_the_lease(space: Space, start, ask, wait_until) -> None:
     space.submit(3)
-    process = start("--policy", "fifo")
+    process = start("--policy", "fifo", "--ageing", "none", TQ_AGEING="30s")
     wait_until(lambda: ask("status")["queues"][0]["pending"] == 3, "three tasks are pending")
     assert str(process.pid) in (leader(ask) or "")
-    assert ask("policy", "show")["policy"] == "fifo"
+    shown = ask("policy", "show")
+    assert (shown["policy"], shown["ageing"]) == ("fifo", None)
     log = stop(process)
     assert not [line for line in log if "WARNING" in line]
     assert leader(ask) is None
 
 
 def test_the_stored_policy_wins_with_one_warning(space: Space, start, ask, wait_until) -> None:
-    space.store.seed(Settings(policy="edf"))
-    process = start("--policy", "fifo", "--order-within", "priority")
+    space.store.seed(Settings(policy="edf", ageing=60.0))
+    process = start("--policy", "fifo", "--order-within", "priority", "--ageing", "30s")
     wait_until(lambda: leader(ask), "a scheduler leads")
     warnings = [line for line in stop(process) if "WARNING" in line]
     assert len(warnings) == 1
     assert "its own policy edf (not fifo), order_within arrival (not priority)" in warnings[0]
+    assert "ageing 60.0 (not 30.0)" in warnings[0]
     assert ask("policy", "show")["policy"] == "edf"
 
 
@@ -126,6 +128,8 @@ def test_mismatch_is_one_line() -> None:
     stored = {"policy": "wfq", "order_within": "arrival"}
     assert mismatch(Settings(), stored) == ""
     assert mismatch(Settings(max_running=3), {**stored, "max_running": "3"}) == ""
+    assert mismatch(Settings(ageing=30), {**stored, "ageing": "30.0"}) == ""
+    assert "ageing none (not 30.0)" in mismatch(Settings(ageing=30), {**stored, "ageing": ""})
     assert "\n" not in mismatch(Settings(policy="fifo", max_running=3), stored)
 
 

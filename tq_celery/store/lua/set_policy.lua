@@ -4,6 +4,7 @@
 -- ARGV[1] policy
 -- ARGV[2] what decides between tenants: rank, fair or none
 -- ARGV[3] order within a tenant: arrival, priority or deadline
+-- ARGV[4] seconds of waiting that weigh as one level of priority, '' = priority alone decides
 -- RETURNS the new generation, 0 when an earlier switch is unfinished
 --#include keys wake
 local queues = redis.call('SMEMBERS', key('queues'))
@@ -21,7 +22,8 @@ for _, queue in ipairs(queues) do
   end
   redis.call('UNLINK', queue_key('starts', redis.call('HGET', key('groups'), queue) or queue))
 end
-redis.call('HSET', key('config'), 'policy', ARGV[1], 'between', ARGV[2], 'order_within', ARGV[3])
+redis.call('HSET', key('config'), 'policy', ARGV[1], 'between', ARGV[2], 'order_within', ARGV[3],
+  'ageing', ARGV[4])
 redis.call('HSETNX', key('config'), 'generation', 1)
 local generation = redis.call('HINCRBY', key('config'), 'generation', 1)
 wake('config')

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from tq_celery.policies.registry import make_policy
+from tq_celery.policies.registry import ageing_text, make_policy
 from tq_celery.store.memory.base import Base
 from tq_celery.store.memory.state import IngressEntry
 from tq_celery.store.record import TaskKey, pack_record, unpack_record
@@ -25,6 +25,8 @@ class Seed(Protocol):
     @property
     def order_within(self) -> str: ...
     @property
+    def ageing(self) -> float | None: ...
+    @property
     def max_running(self) -> int | None: ...
 
 
@@ -33,12 +35,13 @@ class Operate(Base):
 
     def seed(self, settings: Seed) -> dict[str, str]:
         """Write fields that the namespace does not have; returns what is stored."""
-        policy = make_policy(settings.policy, settings.order_within)
+        policy = make_policy(settings.policy, settings.order_within, settings.ageing)
         first = {
             "schema": SCHEMA,
             "policy": policy.name,
             "between": policy.between,
             "order_within": settings.order_within,
+            "ageing": ageing_text(settings.ageing),
             "generation": "1",
         }
         first["max_running"] = "" if settings.max_running is None else str(settings.max_running)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tq_celery.errors import StoreError
-from tq_celery.policies.registry import make_policy
+from tq_celery.policies.registry import ageing_text, make_policy
 from tq_celery.store.contract import StaleTenant
 from tq_celery.store.memory.lead import Lead
 
@@ -23,10 +23,12 @@ class Regroup(Lead):
         """Return the queues that ever took a task."""
         return sorted(self.ns.queues)
 
-    def set_policy(self, name: str, order_within: str = "arrival") -> int:
+    def set_policy(
+        self, name: str, order_within: str = "arrival", ageing: float | None = None
+    ) -> int:
         """Start a new generation of ranks; StoreError while an earlier one is unfinished."""
         ns = self.ns
-        policy = make_policy(name, order_within)
+        policy = make_policy(name, order_within, ageing)
         if ns.outdated:
             raise StoreError("set_policy", "an earlier policy switch is still being ranked anew")
         ns.outdated, ns.pending = ns.pending, {}
@@ -37,6 +39,7 @@ class Regroup(Lead):
             policy=name,
             between=policy.between,
             order_within=order_within,
+            ageing=ageing_text(ageing),
             generation=str(generation),
         )
         ns.wake("config")
