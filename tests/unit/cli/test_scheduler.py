@@ -51,6 +51,12 @@ def stop(process: subprocess.Popen[str]) -> list[str]:
     return log.splitlines()
 
 
+def _now(space: Space) -> int:
+    """Return the server's clock in ms."""
+    seconds, micros = space.client.time()
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
 def leader(ask) -> str | None:
     return ask("status")["leader"]["owner"]
 
@@ -106,6 +112,26 @@ def test_weights_act_on_a_running_scheduler(
     running = {t["tenant"]: t["running"] for t in ask("tenants", "list")["tenants"]}
     assert running["quiet"] >= 10
     assert running["flood"] <= 1
+
+
+def test_ageing_acts_on_a_running_scheduler(
+    space: Space, start, tq: Command, ask, wait_until
+) -> None:
+    """A task that waited longer than 255 levels are worth goes before the most urgent one.
+
+    Fails when the leader ranks with the policy's name alone (celery/kombu #166).
+    """
+    start("--policy", "priority")
+    space.submit(1, tenant=b"low", priority=0)
+    came, _ = space.client.xinfo_stream(space.key("ingress"))["last-generated-id"].split(b"-")
+    wait_until(lambda: _now(space) > int(came) + 300, "the low task is 300 ms old")
+    space.submit(1, tenant=b"urgent", priority=255)
+    wait_until(lambda: ask("queues", "list")["queues"][0]["pending"] == 2, "both are pending")
+    assert tq("policy", "set", "priority", "--ageing", "1ms", "--wait", "10s").exit_code == 0
+    space.serve(slots=1)
+    wait_until(lambda: ask("queues", "list")["queues"][0]["dispatched"] == 1, "one is dispatched")
+    running = {t["tenant"]: t["running"] for t in ask("tenants", "list")["tenants"]}
+    assert running == {"low": 1, "urgent": 0}
 
 
 def test_a_paused_tenant_waits_and_goes_on_when_resumed(
