@@ -389,9 +389,10 @@ def _dispatched(reply: Any) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_long_life(any_server: Any) -> None:
-    """Four hundred lives of fifty steps."""
-    live(any_server, max_examples=400, stateful_step_count=50)
+    """Two hundred lives of fifty steps."""
+    live(any_server, max_examples=200, stateful_step_count=50)
 
 
 def test_life(any_server: Any) -> None:

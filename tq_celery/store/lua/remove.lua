@@ -46,6 +46,7 @@ local function take(where, queue, tenant, member)
     local run = unread_run(queue, member)
     if not run then return nil end
     close_run(queue, member, run)
+    redis.call('HDEL', queue_key('superseded', queue), member)
     freed[tenant] = true
     return run.record, run.epoch, 0
   end

@@ -141,7 +141,12 @@ class Stop(Base):
                 for found in batch
                 if (queues is None or found.item.queue in queues)
                 and tenant in (None, found.item.tenant)
+                and not self._is_read(found.item)
             ]
+
+    def _is_read(self, item: Removal) -> bool:
+        """Tell whether a worker has it, and decides."""
+        return item.where == "exec" and self.ns.exec[item.queue][item.member].worker is not None
 
     def _places(self, exec_too: bool) -> Iterator[list[Found]]:
         ns = self.ns
