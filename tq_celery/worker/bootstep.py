@@ -30,6 +30,7 @@ from tq_celery.worker.credit import Slots, pool_size
 from tq_celery.worker.deliveries import DeliveryTable
 from tq_celery.worker.green import keep_yielding, start_native
 from tq_celery.worker.handover import Handover, handover_for
+from tq_celery.worker.heartbeats import never_wait
 from tq_celery.worker.inspecting import Inspecting
 from tq_celery.worker.late_control import LateControl
 from tq_celery.worker.lost_process import read_before_handing_on
@@ -91,6 +92,7 @@ class TQStep(bootsteps.StartStopStep):
             self._begin(c, kind)
         assert self.reader is not None
         hook_panel(c, self.reader.revocations)
+        never_wait(c.event_dispatcher)
         if self._inspecting is None:
             self._inspecting = Inspecting(c.app, self.reader)
         self._inspecting.hook(c)
