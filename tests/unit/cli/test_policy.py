@@ -64,6 +64,7 @@ def test_ageing_is_switched_on_kept_and_switched_off(space: Space, tq: Command, 
 
 
 def test_before_the_first_scheduler_the_setting_counts(space: Space, tq: Command) -> None:
+    assert tq("policy", "cap", "3").exit_code == 0  # something is stored, but no policy
     assert tq("policy", "set", "priority", env={"TQ_AGEING": "30s"}).exit_code == 0
     assert space.store.config()["ageing"] == "30.0"
 
