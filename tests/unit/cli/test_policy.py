@@ -74,7 +74,8 @@ def test_a_bad_ageing(space: Space, refused) -> None:
     assert "ageing: 0.0 is not allowed; expected a number of seconds from 0.001" in refused(
         "policy", "set", "priority", "--ageing", "0s"
     )
-    assert "'30' is not a duration" in refused("policy", "set", "priority", "--ageing", "30")
+    for command in (("policy", "set", "priority"), ("scheduler",)):
+        assert "'30' is not a duration" in refused(*command, "--ageing", "30")
     assert space.store.config()["policy"] == "wfq"
 
 
