@@ -49,6 +49,9 @@ logger = logging.getLogger("tq_celery.worker")
 TURN = 0.1
 #: Deliveries that wait longer than this beyond the read-ahead are given back, seconds.
 STALE = 0.05
+#: Seconds for which a worker reads as far as it had offered, after it has offered less. What was
+#: sent to it by then is read and given back; unread, an urgent task would come behind it.
+LINGER = 0.2
 #: Seconds between two looks for obituaries.
 OBITUARY_EVERY = 0.5
 #: From so many obituaries at once on, there may be more.
@@ -110,6 +113,8 @@ class Reader:
         self.heard, self.answered = monotonic(), False
         self._rate = FinishRate()
         self._ahead = 0
+        #: The most that was offered of late, and when.
+        self._offered, self._offered_at = 0, 0.0
         self._unsent: list[Departure] = []
         self._current = Offer()
         self._read_queues: tuple[str, ...] = ()
@@ -172,7 +177,7 @@ class Reader:
         self._look_for_obituaries(now, offer)
         capacity = offer.slots + self._ahead
         self._give_back_excess(now, capacity)
-        room = capacity - len(self.table) if offer.open else 0
+        room = self._recent(capacity, now) - len(self.table) if offer.open else 0
         if self.split.outstanding:
             # a read from when there was room would take a task that others could start
             if room <= 0 or self._read_queues != offer.queues:
@@ -289,6 +294,12 @@ class Reader:
         if lost:
             self.table.take(lost, monotonic())
         self._recover = False
+
+    def _recent(self, capacity: int, now: float) -> int:
+        """Return the greatest capacity of the last :data:`LINGER` seconds."""
+        if capacity >= self._offered or now - self._offered_at > LINGER:
+            self._offered, self._offered_at = capacity, now
+        return self._offered
 
     def _give_back_waiting(self) -> None:
         for held in self.table.reclaim_waiting(0, float("inf")):
