@@ -189,6 +189,8 @@ def test_on_rabbitmq_the_priority_is_ours_up_to_what_the_queue_has(
         assert drain(lab).output == "0 drained, after 1 of an earlier drain\n"
         assert [each["headers"]["id"] for each in published(lab)] == [more.id]
     finally:
+        with lab.app.connection_for_write() as connection:
+            connection.default_channel.queue_delete("celery")  # others declare it without limits
         lab.close()
 
 
