@@ -49,7 +49,7 @@ logger = logging.getLogger("tq_celery.worker")
 TURN = 0.1
 #: Deliveries that wait longer than this beyond the read-ahead are given back, seconds.
 STALE = 0.05
-#: Seconds for which a worker reads as far as it had offered, after it has offered less. What was
+#: Seconds for which a worker reads as far ahead as it did after its read-ahead has shrunk: what was
 #: sent to it by then is read and given back; unread, an urgent task would come behind it.
 LINGER = 0.2
 #: Seconds between two looks for obituaries.
@@ -113,8 +113,8 @@ class Reader:
         self.heard, self.answered = monotonic(), False
         self._rate = FinishRate()
         self._ahead = 0
-        #: The most that was offered of late, and when.
-        self._offered, self._offered_at = 0, 0.0
+        #: The deepest read-ahead of late, and since when.
+        self._deepest, self._deepest_at = 0, 0.0
         self._unsent: list[Departure] = []
         self._current = Offer()
         self._read_queues: tuple[str, ...] = ()
@@ -177,7 +177,9 @@ class Reader:
         self._look_for_obituaries(now, offer)
         capacity = offer.slots + self._ahead
         self._give_back_excess(now, capacity)
-        room = self._recent(capacity, now) - len(self.table) if offer.open else 0
+        room = 0
+        if offer.open and offer.slots:
+            room = offer.slots + self._recent_ahead(now) - len(self.table)
         if self.split.outstanding:
             # a read from when there was room would take a task that others could start
             if room <= 0 or self._read_queues != offer.queues:
@@ -295,11 +297,11 @@ class Reader:
             self.table.take(lost, monotonic())
         self._recover = False
 
-    def _recent(self, capacity: int, now: float) -> int:
-        """Return the greatest capacity of the last :data:`LINGER` seconds."""
-        if capacity >= self._offered or now - self._offered_at > LINGER:
-            self._offered, self._offered_at = capacity, now
-        return self._offered
+    def _recent_ahead(self, now: float) -> int:
+        """Return the deepest read-ahead of the last :data:`LINGER` seconds."""
+        if self._ahead >= self._deepest or now - self._deepest_at > LINGER:
+            self._deepest, self._deepest_at = self._ahead, now
+        return self._deepest
 
     def _give_back_waiting(self) -> None:
         for held in self.table.reclaim_waiting(0, float("inf")):
