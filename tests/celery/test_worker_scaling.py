@@ -117,13 +117,16 @@ def _descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-#: How many processes are replaced; 2,000 take minutes.
-RECYCLED = int(os.environ.get("TQ_TEST_RECYCLED", "30"))
-
-
-@pytest.mark.timeout(max(180, RECYCLED * 3))
-@pytest.mark.parametrize("limit", ["--max-tasks-per-child=1", "--max-memory-per-child=1"])
-def test_processes_that_are_replaced_after_every_task(worker_lab, limit):
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("limit", "processes"),
+    [
+        ("--max-tasks-per-child=1", 30),
+        ("--max-memory-per-child=1", 30),
+        pytest.param("--max-tasks-per-child=1", 2_000, marks=pytest.mark.slow),
+    ],
+)
+def test_processes_that_are_replaced_after_every_task(worker_lab, limit, processes):
     """Each task has a process of its own, forked beside our thread; half of them submit a retry.
 
     A process that inherits a held lock hangs, and one that uses an inherited connection breaks it
@@ -134,11 +137,11 @@ def test_processes_that_are_replaced_after_every_task(worker_lab, limit):
     lab.send("nap", 0.0)
     lab.settled(1, 30)
     before = _descriptors(worker.pid)
-    for _ in range(RECYCLED // 3):
+    for _ in range(processes // 3):
         lab.send("nap", 0.0)
         lab.send("again", 1)
-    total = 1 + 3 * (RECYCLED // 3)
-    lab.settled(total, 60 + RECYCLED * 2)
+    total = 1 + 3 * (processes // 3)
+    lab.settled(total, 60 + processes)
     runs = Counter((run["id"], run.get("retries", 0)) for run in lab.runs())
     assert set(runs.values()) == {1}
     assert len(runs) == total
