@@ -141,7 +141,7 @@ class Publisher:
         if parent is None and share < 1.0:
             task_id = task_id or uuid()
             if not is_scheduled(task_id, share):
-                self._send_to_broker(found, ranked, name, args, kwargs, options)
+                self._send_to_broker(found, header, ranked, name, args, kwargs, options)
                 self.tq.counts.add_fraction()
                 return self._original(
                     name, args, kwargs, countdown, eta, task_id, producer, connection, **options
@@ -229,6 +229,7 @@ class Publisher:
     def _send_to_broker(
         self,
         found: Effective,
+        header: dict[str, Any],
         ranked: bool,
         name: str,
         args: Any,
@@ -236,7 +237,6 @@ class Publisher:
         options: dict[str, Any],
     ) -> None:
         """Turn the options of a send of ours into those of an ordinary one."""
-        header = found.header(int(time.time() * 1000) + self.tq.producers.clock_offset)
         options["headers"] = with_header(options.get("headers"), header)
         spread(options, header if found.shares_cost else without_cost(header))
         if ranked and "priority" not in (options.get("stamped_headers") or ()):
@@ -322,7 +322,7 @@ class Publisher:
 
     def _check_strategy(self, name: str) -> None:
         # The worker would run such a task one call at a time, with arguments it does not expect.
-        task = self.app.tasks.get(name)
+        task = self.app._tasks.get(name)
         if task is not None and task.Strategy != Task.Strategy:
             raise UnsupportedTaskError(
                 f"{name} has a Strategy of its own ({task.Strategy}); a scheduled task "

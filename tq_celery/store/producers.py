@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from tq_celery.errors import StoreUnavailableError
 from tq_celery.settings import Settings
-from tq_celery.store.contract import Limits, ProducerStore, Receipt, Submission
+from tq_celery.store.contract import Limits, Receipt, Submission
 from tq_celery.store.line import Line, open_line
 from tq_celery.store.producer import Results
 
@@ -99,10 +99,6 @@ class Producers:
         """
         sent = _Sent(self, batch, limits, self._settings.publish_timeout)
         return lambda: sent.finish(hurried)
-
-    def ask(self, step: Callable[[ProducerStore], Reply]) -> Reply:
-        """Run another step that may be repeated, within the same deadline."""
-        return self._run(lambda line, _: step(line.store), Limits())
 
     def close(self) -> None:
         """Close the free connections; the next submission opens a new one."""

@@ -159,7 +159,6 @@ class TQStep(bootsteps.StartStopStep):
         else:
             read_before_handing_on(c.pool._pool)
         self.reader = reader
-        self._solo = kind == "solo"
         self._handover = handover_for(c, self._table.arrived, self._pump)
         self._close_before_soft_shutdown(c.controller)
         tend_while_reconnecting(c, self._tend)
