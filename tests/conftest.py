@@ -22,6 +22,8 @@ from celery.app import builtins as _celerys_own_shared_tasks  # noqa: F401
 from tests import leaks
 from tests.servers import RabbitServer, RedisServer, Unavailable, ValkeyServer
 from tests.waiting import wait_until as _wait_until
+from tq_celery.store.keys import Keys
+from tq_celery.store.wipe import wipe
 
 #: With this set every test runs, and one that is skipped makes the run fail.
 REQUIRE_ALL = os.environ.get("TQ_TEST_REQUIRE_ALL", "") not in ("", "0")
@@ -134,7 +136,7 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     for server in used.values():
         with server.client() as client:
             found += leaks.leaked(client, name)
-            leaks.wipe(client, name)
+            wipe(client, Keys(name))
     checked = request.node.get_closest_marker("leak_check")
     if checked and not request.node.get_closest_marker("may_leak") and found:
         pytest.fail("keys left behind: " + ", ".join(found))

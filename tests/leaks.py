@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from tq_celery.store.keys import Keys
+from tq_celery.store.keys import Keys, quoted
 
 #: What a namespace keeps by design, bounded by tenants, queues or a cap (see the table of keys).
 KEPT = frozenset(
@@ -17,7 +17,7 @@ def leaked(client: redis.Redis, namespace: str) -> list[str]:
     """Return descriptions of the namespace's keys without TTL that no rule keeps alive."""
     prefix = Keys(namespace).prefix.encode()
     found = []
-    for key in client.scan_iter(match=escape(prefix) + b"*", count=1000):
+    for key in client.scan_iter(match=quoted(prefix) + b"*", count=1000):
         word = key.removeprefix(prefix).decode("utf-8", "backslashreplace")
         if word in KEPT or client.pttl(key) >= 0:
             continue
@@ -27,16 +27,3 @@ def leaked(client: redis.Redis, namespace: str) -> list[str]:
             continue  # an empty stream stays for its consumer group
         found.append(f"{word} ({kind})")
     return sorted(found)
-
-
-def wipe(client: redis.Redis, namespace: str) -> None:
-    """Remove every key of the namespace."""
-    pattern = escape(Keys(namespace).prefix.encode()) + b"*"
-    keys = list(client.scan_iter(match=pattern, count=1000))
-    for start in range(0, len(keys), 500):
-        client.unlink(*keys[start : start + 500])
-
-
-def escape(text: bytes) -> bytes:
-    """Quote what a key pattern would read as a wildcard."""
-    return b"".join(b"\\" + bytes([c]) if c in b"*?[]^\\" else bytes([c]) for c in text)

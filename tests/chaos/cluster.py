@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
+from bench.harness import books
 from tests.chaos.jobs import make_app
 from tests.servers import ValkeyServer
 from tests.waiting import wait_until
 from tq_celery.settings import Settings
-from tq_celery.states import Outcome
 from tq_celery.store.contract import Limits, Receipt, Submission, WorkerAnnouncement
 from tq_celery.store.keys import GROUP, Keys
 from tq_celery.store.redis_store import RedisStore
@@ -35,9 +34,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Celery's chatter between workers says nothing about us and costs each start a second.
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-
-OUTCOMES = tuple(str(outcome) for outcome in Outcome)
-LIVE = ("submitted", "delayed", "pending", "dispatched")
 
 
 class _Bulk:
@@ -263,15 +259,11 @@ class Cluster:
 
     def counters(self) -> Counter[str]:
         """Return the conservation counters, summed over the queues."""
-        found: Counter[str] = Counter()
-        for field, count in self.client.hgetall(self.keys.name("counters")).items():
-            found[field.decode().split(":", 1)[0]] += int(count)
-        return found
+        return books.counters(self.client, self.keys)
 
     def settled(self) -> int:
         """Return how many tasks have reached an outcome."""
-        counters = self.counters()
-        return sum(counters[outcome] for outcome in OUTCOMES)
+        return books.settled(self.counters())
 
     def settled_beyond(self, count: int) -> bool:
         """Return whether more than ``count`` tasks have reached an outcome."""
@@ -282,8 +274,8 @@ class Cluster:
 
         def done() -> bool:
             counters = self.counters()
-            settled = sum(counters[outcome] for outcome in OUTCOMES)
-            return settled >= counters["accepted"] and not any(counters[w] for w in LIVE)
+            ended = books.settled(counters) >= counters["accepted"]
+            return ended and not any(counters[word] for word in books.LIVE)
 
         try:
             wait_until(done, "every accepted task is settled", timeout, 0.05)
@@ -292,14 +284,7 @@ class Cluster:
 
     def results(self) -> list[dict[str, bytes]]:
         """Return all result records."""
-        found: list[dict[str, bytes]] = []
-        after = "-"
-        while True:
-            page = self.client.xrange(self.keys.name("results"), min=after, count=5000)
-            found += [{name.decode(): value for name, value in each.items()} for _, each in page]
-            if len(page) < 5000:
-                return found
-            after = "(" + page[-1][0].decode()
+        return list(books.result_records(self.client, self.keys))
 
     def queues(self) -> list[str]:
         return [raw.decode() for raw in self.client.smembers(self.keys.name("queues"))]
@@ -311,31 +296,7 @@ class Cluster:
 
     def left_over(self) -> dict[str, int]:
         """Return the sizes of everything that must be empty when nothing is under way."""
-        name, of_queue, client = self.keys.name, self.keys.of_queue, self.client
-        sizes = {
-            "ingress": client.xlen(name("ingress")),
-            "delayed": client.zcard(name("delayed")),
-            "payload": client.hlen(name("payload")),
-            "live": client.hlen(name("live")),
-            "running tenants": client.hlen(name("running")),
-        }
-        for queue in self.queues():
-            sizes[f"exec {queue}"] = client.xlen(of_queue("exec", queue))
-            sizes[f"running {queue}"] = client.hlen(of_queue("running", queue))
-            sizes[f"superseded {queue}"] = client.hlen(of_queue("superseded", queue))
-            sizes[f"heads {queue}"] = client.zcard(of_queue("heads", queue))
-            sizes[f"gated {queue}"] = client.scard(of_queue("gated", queue))
-            sizes[f"obituary {queue}"] = client.xlen(of_queue("obituary", queue))
-            try:
-                pending = client.xpending(of_queue("exec", queue), GROUP)["pending"]
-            except redis.ResponseError:
-                pending = 0  # no group, so nobody holds anything
-            sizes[f"held {queue}"] = pending
-        for word in LIVE:
-            sizes[f"counter {word}"] = self.counters()[word]
-        for key in client.scan_iter(match=f"{_escaped(self.keys.prefix)}pending:*", count=1000):
-            sizes[repr(key)] = client.zcard(key)
-        return {what: size for what, size in sizes.items() if size}
+        return books.left_over(self.client, self.keys)
 
     def assert_clean(self, extra: Iterable[str] = (), timeout: float = 60.0) -> None:
         """Wait for rest, then check that every task was settled once and nothing is left.
@@ -348,7 +309,7 @@ class Cluster:
         except AssertionError:
             raise AssertionError(self.describe()) from None
         counters = self.counters()
-        settled = sum(counters[outcome] for outcome in OUTCOMES)
+        settled = books.settled(counters)
         assert counters["accepted"] == settled, dict(counters)
         records = Counter(
             (r["id"], r["nesting"], r["retries"], r["generation"]) for r in self.results()
@@ -359,10 +320,6 @@ class Cluster:
         ids = {key[0].decode() for key in records}
         wanted = {*self.submitted, *extra}
         assert wanted <= ids, f"without a result record: {sorted(wanted - ids)[:10]}"
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{c}" if c in "*?[]^\\" else c for c in text)
 
 
 @pytest.fixture

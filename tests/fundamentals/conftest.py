@@ -19,11 +19,12 @@ from celery import _state
 from celery.contrib.testing.worker import start_worker
 from click.testing import CliRunner
 
-from tests import leaks
 from tests.servers import ValkeyServer
 from tests.waiting import wait_until
 from tq_celery.cli import main
 from tq_celery.scheduler import Scheduler
+from tq_celery.store.keys import Keys
+from tq_celery.store.wipe import wipe
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -61,7 +62,7 @@ def everything_runs(request: pytest.FixtureRequest, server: ValkeyServer) -> Ite
         app.close()
         _state.default_app, _state._tls.current_app = before
         with server.client() as client:
-            leaks.wipe(client, namespace)
+            wipe(client, Keys(namespace))
             for database in (14, 15):
                 client.execute_command("SELECT", database)
                 client.flushdb()

@@ -13,6 +13,7 @@ from redis.retry import Retry
 from tests import leaks
 from tests.servers import RabbitServer, ValkeyServer
 from tq_celery.store.keys import Keys
+from tq_celery.store.wipe import wipe
 
 
 def test_both_servers_answer(any_server: ValkeyServer) -> None:
@@ -43,7 +44,7 @@ def test_leaks_are_found_and_wiped(client: redis.Redis, namespace: str) -> None:
     client.xtrim(keys.of_queue("exec", "empty"), 0)
     client.xadd(keys.of_queue("exec", "full"), {"k": "v"})
     assert leaks.leaked(client, namespace) == ["exec:full (stream)", "payload (hash)"]
-    leaks.wipe(client, namespace)
+    wipe(client, Keys(namespace))
     assert not client.keys(keys.prefix + "*")
 
 

@@ -17,6 +17,7 @@ import redis
 
 from bench.experiments.soak.account import Account, Fault, account, read_accepted, read_runs
 from bench.experiments.soak.server import SoakServer
+from bench.harness import books
 from bench.harness.process import Process, until
 from bench.harness.report import progress
 from tq_celery.store.keys import Keys
@@ -24,6 +25,7 @@ from tq_celery.store.keys import Keys
 __all__ = ["Findings", "Plan", "soak"]
 
 NAMESPACE = "soak"
+KEYS = Keys(NAMESPACE)
 #: Mean duration of a task in seconds; the producer draws it.
 MEAN_SECONDS = 0.05
 #: Pools of the workers, with their slots.
@@ -115,7 +117,7 @@ class _Fleet:
     def leader(self) -> Process | None:
         """Return the scheduler that leads, if it can be told."""
         with contextlib.suppress(redis.RedisError):
-            owner = self.server.client.get(Keys(NAMESPACE).name("leader"))
+            owner = self.server.client.get(KEYS.name("leader"))
             if owner:
                 pid = int(owner.decode().rsplit("-", 2)[1])
                 return next((each for each in self.schedulers if each.pid == pid), None)
@@ -223,7 +225,7 @@ def soak(plan: Plan) -> Findings:
                 return
             told[0] = now + 1.0
             with contextlib.suppress(redis.RedisError):
-                settled.append((now, _settled(server.client)))
+                settled.append((now, books.settled(books.counters(server.client, KEYS))))
                 if len(settled) % 5 == 1:
                     progress(
                         f"soak {now:.0f}/{plan.seconds:.0f} s: {settled[-1][1]:,} settled, "
@@ -237,23 +239,9 @@ def soak(plan: Plan) -> Findings:
         _drain(fleet, server.client, tell)
         found = account(
             read_accepted(sent), _recorded(server.client), read_runs(folder / "runs"),
-            faults.done, _left(server.client),
+            faults.done, books.left_over(server.client, KEYS),
         )  # fmt: skip
         return Findings(found, faults.done, started, settled)
-
-
-def _counters(client: Any) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name, count in client.hgetall(Keys(NAMESPACE).name("counters")).items():
-        word = name.decode().split(":", 1)[0]
-        found[word] = found.get(word, 0) + int(count)
-    return found
-
-
-def _settled(client: Any) -> int:
-    counters = _counters(client)
-    live = sum(counters.get(word, 0) for word in ("submitted", "delayed", "pending", "dispatched"))
-    return counters.get("accepted", 0) - live
 
 
 def _drain(fleet: _Fleet, client: Any, tell: Callable[[], None]) -> None:
@@ -261,38 +249,14 @@ def _drain(fleet: _Fleet, client: Any, tell: Callable[[], None]) -> None:
         fleet.start()
         tell()
         with contextlib.suppress(redis.RedisError):
-            return _settled(client) == _counters(client).get("accepted", 0)
+            counted = books.counters(client, KEYS)
+            return books.settled(counted) == counted["accepted"]
         return False
 
-    until(done, f"the rest to settle: {_left(client)}", 120, 0.1)
+    until(done, "the rest to settle", 120, 0.1)
 
 
 def _recorded(client: Any) -> Iterator[tuple[tuple[str, int], str]]:
     """Yield key and outcome of each result record."""
-    after = "-"
-    while True:
-        page = client.xrange(Keys(NAMESPACE).name("results"), min=after, count=5000)
-        for _, fields in page:
-            yield (fields[b"id"].decode(), int(fields[b"retries"])), fields[b"outcome"].decode()
-        if len(page) < 5000:
-            return
-        after = "(" + page[-1][0].decode()
-
-
-def _left(client: Any) -> dict[str, int]:
-    """Return the sizes of everything that is empty when no task is live."""
-    keys = Keys(NAMESPACE)
-    left = {
-        "ingress": client.xlen(keys.name("ingress")),
-        "delayed": client.zcard(keys.name("delayed")),
-        **{word: client.hlen(keys.name(word)) for word in ("payload", "ids", "live", "running")},
-    }
-    for queue in client.smembers(keys.name("queues")):
-        name = queue.decode()
-        for word in ("exec", "obituary"):
-            left[f"{word} {name}"] = client.xlen(keys.of_queue(word, name))
-        for word in ("running", "superseded"):
-            left[f"{word} {name}"] = client.hlen(keys.of_queue(word, name))
-        left[f"heads {name}"] = client.zcard(keys.of_queue("heads", name))
-        left[f"gated {name}"] = client.scard(keys.of_queue("gated", name))
-    return left
+    for record in books.result_records(client, KEYS):
+        yield (record["id"].decode(), int(record["retries"])), record["outcome"].decode()
