@@ -104,7 +104,7 @@ def test_a_long_search_for_revoked_tasks_holds_up_neither_lease_nor_reading(
     opener.start()
     try:
         wait_until(taken, "a task arrives while the search goes on", 5)
-        assert begun.is_set()
+        assert begun.wait(5), "the search has begun"
         assert store.locate(["waits"])
     finally:
         opener.cancel()
