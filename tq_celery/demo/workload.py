@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tq_celery.replay.plan import Work
+from tq_celery.workloads.work import Work
 
 __all__ = ["FLOOD", "QUIET", "SLOTS", "make_work"]
 

@@ -12,8 +12,8 @@ from tq_celery.replay.arm import build_app
 from tq_celery.replay.cluster import Cluster, ClusterShape
 from tq_celery.replay.feed import Event
 from tq_celery.replay.pacing import Producer, Submitted
-from tq_celery.replay.plan import Work
 from tq_celery.replay.stats import Served
+from tq_celery.workloads.work import Work
 
 __all__ = ["Record", "Run", "Watcher", "run_arm"]
 

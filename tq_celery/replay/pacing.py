@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tq_celery.replay.plan import Work
+from tq_celery.workloads.work import Work
 
 __all__ = ["Producer", "Submitted"]
 

@@ -12,12 +12,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tq_celery.errors import SettingsError
 from tq_celery.traces import Job
+from tq_celery.workloads.work import Work
 
-__all__ = ["CostRule", "Scale", "Survey", "Work", "choose_scale", "scaled", "survey"]
+__all__ = ["CostRule", "Scale", "Survey", "choose_scale", "scaled", "survey"]
 
 #: What a task is declared to cost: its replayed run time, the trace's own cost, or 1 for all.
 CostRule = Literal["run-time", "trace", "one"]
@@ -27,16 +28,6 @@ _RESOLUTION = 1000
 
 #: Bounds of a cost that a scheduler accepts.
 _LEAST_COST, _MOST_COST = 1e-6, 1e9
-
-
-class Work(NamedTuple):
-    """One task to submit ``at`` seconds into the run, which will sleep for ``seconds``."""
-
-    job: int
-    at: float
-    seconds: float
-    tenant: str
-    cost: float
 
 
 @dataclass(frozen=True, slots=True)

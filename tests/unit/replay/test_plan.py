@@ -7,8 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tq_celery.errors import SettingsError
-from tq_celery.replay.plan import Scale, Work, choose_scale, scaled, survey
+from tq_celery.replay.plan import Scale, choose_scale, scaled, survey
 from tq_celery.traces import Job
+from tq_celery.workloads.work import Work
 
 JOBS = [
     Job(0.0, 100.0, "a", 3.0),

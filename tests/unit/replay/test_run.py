@@ -11,10 +11,10 @@ from tq_celery.errors import ReplayError
 from tq_celery.replay.engine import Record, Run
 from tq_celery.replay.feed import Event, Feed
 from tq_celery.replay.pacing import Producer, Submitted
-from tq_celery.replay.plan import Work
 from tq_celery.replay.progress import Progress
 from tq_celery.replay.raw import RawFile
 from tq_celery.replay.summary import summarise
+from tq_celery.workloads.work import Work
 
 WORK = [Work(i, float(i), 2.0, tenant, 1.0) for i, tenant in enumerate("aab")]
 

@@ -1,0 +1,58 @@
+"""What is run: a cell is one run of one arm under one workload; a profile is what cells share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Cell", "Exec", "Profile"]
+
+#: How a task's body spends its seconds: asleep, or on a processor.
+Exec = Literal["sleep", "cpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What all cells of a run share; every field is part of the manifest.
+
+    ``window`` is the length of the arrivals in seconds, ``long_window`` that of heavy-tailed cells
+    (None: the same). ``slots`` are spread over ``workers`` processes of ``pool``. Repetition ``i``
+    uses ``seed + i``. ``grace`` is how long after the ideal server's last completion a cell may
+    take before it counts as timed out. ``failure`` is the share of attempts that is abandoned
+    before the ack.
+    """
+
+    name: str
+    window: float
+    long_window: float | None = None
+    slots: int = 16
+    workers: int = 2
+    pool: str = "threads"
+    load: float = 1.25
+    repetitions: int = 1
+    seed: int = 1
+    exec: Exec = "sleep"
+    longest: float = 4.0
+    failure: float = 0.0
+    grace: float = 30.0
+    server: str = "redis"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run; its fields are the columns that identify a row of ``aggregate.csv``.
+
+    ``arm`` is a name of :mod:`bench.harness.arms`, ``workload`` one of
+    :mod:`tq_celery.workloads`, ``load`` the work offered per slot second of the arrivals.
+    """
+
+    arm: str
+    workload: str
+    load: float
+    exec: Exec
+    repetition: int
+
+    @property
+    def name(self) -> str:
+        """The cell's word in file names, namespaces and progress lines."""
+        return f"{self.workload}-{self.arm}-x{self.load:g}-{self.exec}-r{self.repetition}"

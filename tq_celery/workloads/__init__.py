@@ -1,0 +1,1 @@
+"""Synthetic and recorded work to offer a deployment: pure, seeded, the same on every machine."""
