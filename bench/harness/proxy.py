@@ -7,6 +7,8 @@ It runs in a thread of its own. What it does to traffic can be changed at any ti
 ``cut()``       reset every connection and refuse new ones
 ``stall(...)``  keep connections open, take new ones, and hold back what is sent in
                 the named directions; :meth:`heal` then delivers what was held back
+``swallow(..)`` whoever sends a request with all of the named words gets no answer on
+                that connection any more; the request itself arrives
 ``delay``       seconds by which everything is late
 ==============  ==================================================================
 """
@@ -44,7 +46,10 @@ class FaultProxy:
         self.accepted = 0
         self.refused = 0
         self.forwarded: dict[Direction, int] = {"up": 0, "down": 0}
+        #: Connections that get no answer any more.
+        self.swallowed = 0
         self._cut = False
+        self._words: tuple[bytes, ...] = ()
         self._gates: dict[Direction, asyncio.Event] = {}
         self._writers: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
@@ -107,11 +112,25 @@ class FaultProxy:
 
         self._do(step())
 
+    def swallow(self, *words: bytes) -> None:
+        """Answer nothing more to a connection once it has sent all ``words`` in one request.
+
+        What it sends still arrives, so the server does what its client never learns of. A
+        connection stays without answers after :meth:`heal`. A request longer than 64 KiB may be
+        seen in parts, and then not recognised.
+        """
+
+        async def step() -> None:
+            self._words = words
+
+        self._do(step())
+
     def heal(self) -> None:
         """Forward again, what was held back first."""
 
         async def step() -> None:
             self._cut = False
+            self._words = ()
             for gate in self._gates.values():
                 gate.set()
 
@@ -149,9 +168,11 @@ class FaultProxy:
         self.accepted += 1
         pair = {writer, far_writer}
         self._writers |= pair
+        silent = asyncio.Event()
         try:
             await asyncio.gather(
-                self._pump("up", reader, far_writer), self._pump("down", far_reader, writer)
+                self._pump("up", reader, far_writer, silent),
+                self._pump("down", far_reader, writer, silent),
             )
         except OSError:
             pass
@@ -161,12 +182,23 @@ class FaultProxy:
                 each.transport.abort()
 
     async def _pump(
-        self, direction: Direction, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+        self,
+        direction: Direction,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        silent: asyncio.Event,
     ) -> None:
         while chunk := await source.read(_CHUNK):
             if self.delay:
                 await asyncio.sleep(self.delay)
             await self._gates[direction].wait()
+            if direction == "up" and self._words and not silent.is_set():
+                # before the request is passed on, or its answer could be faster
+                if all(word in chunk for word in self._words):
+                    silent.set()
+                    self.swallowed += 1
+            elif direction == "down" and silent.is_set():
+                continue
             self.forwarded[direction] += len(chunk)
             sink.write(chunk)
             await sink.drain()

@@ -114,6 +114,25 @@ def test_a_stall_holds_back_one_direction_and_healing_delivers(proxy, direction)
         assert connection.recv(100) == b"held"
 
 
+def test_answers_are_swallowed_from_the_named_request_on(proxy) -> None:
+    """The request arrives (the server sends it back), its client hears nothing of it or after it.
+
+    Seen to fail with the words compared by ``any``, and with the answer dropped for every client.
+    """
+    with connect(proxy) as marked, connect(proxy) as other:
+        assert ask(marked) == ask(other) == b"ping"
+        proxy.swallow(b"settle", b"task-1")
+        assert ask(marked, b"settle task-2") == b"settle task-2"
+        marked.sendall(b"settle task-1")
+        assert silent(marked)
+        proxy.heal()
+        marked.sendall(b"ping")
+        assert silent(marked)
+        assert ask(other) == b"ping"
+        assert proxy.swallowed == 1
+        assert proxy.forwarded["up"] == 4 * 4 + 2 * 13
+
+
 def test_a_delay_is_a_delay_each_way(proxy: FaultProxy) -> None:
     proxy.delay = 0.1
     with connect(proxy) as connection:
