@@ -16,11 +16,11 @@ from tq_celery.cli.session import Session, with_session
 from tq_celery.replay.arm import POLICIES
 from tq_celery.replay.cluster import ClusterShape
 from tq_celery.replay.engine import Run, run_arm
-from tq_celery.replay.plan import CostRule, choose_scale, scaled, survey
 from tq_celery.replay.progress import Progress
 from tq_celery.replay.raw import RawFile
 from tq_celery.replay.signals import Ended, ended_by_signals
 from tq_celery.replay.summary import summarise
+from tq_celery.workloads.scaling import CostRule, choose_scale, scaled, survey
 
 __all__ = ["replay"]
 

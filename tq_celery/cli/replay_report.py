@@ -12,9 +12,9 @@ from typing import Any
 from tq_celery.cli.groups import CommandError
 from tq_celery.cli.output import table
 from tq_celery.replay.cluster import ClusterShape
-from tq_celery.replay.plan import Scale, Survey
 from tq_celery.replay.summary import Summary
 from tq_celery.traces import Skips
+from tq_celery.workloads.scaling import Scale, Survey
 
 __all__ = ["Report", "as_json", "as_text", "markdown", "update_page"]
 

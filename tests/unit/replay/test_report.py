@@ -25,9 +25,9 @@ from tq_celery.cli.replay_report import (
 from tq_celery.replay.cluster import ClusterShape
 from tq_celery.replay.engine import Run
 from tq_celery.replay.feed import Event
-from tq_celery.replay.plan import Scale, Survey
 from tq_celery.replay.summary import summarise
 from tq_celery.traces import Skips
+from tq_celery.workloads.scaling import Scale, Survey
 
 LINE = "1 {} -1 {} " + "-1 " * 7 + "3" + " -1" * 6
 

@@ -110,7 +110,9 @@ def choose_scale(
     most = math.inf if max_exec is None else max_exec * sum(n for n, _ in found.buckets.values())
     if target >= most:
         raise SettingsError(
-            "load", load, f"less than {load * most / target:.3g} with --max-exec {max_exec:g}s"
+            "load",
+            load,
+            f"less than {load * most / target:.3g} with run times of at most {max_exec:g} s",
         )
     # Work falls as run times are divided by more: halve the interval of ln(run_speedup).
     low, high = -700.0, 700.0

@@ -7,8 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tq_celery.errors import SettingsError
-from tq_celery.replay.plan import Scale, choose_scale, scaled, survey
 from tq_celery.traces import Job
+from tq_celery.workloads.scaling import Scale, choose_scale, scaled, survey
 from tq_celery.workloads.work import Work
 
 JOBS = [
@@ -50,7 +50,9 @@ def test_the_cap_is_part_of_the_load() -> None:
 
 
 def test_a_load_above_the_cap_names_what_is_possible() -> None:
-    with pytest.raises(SettingsError, match=r"load: 1.25 .* less than 1 with --max-exec 5s"):
+    with pytest.raises(
+        SettingsError, match=r"load: 1.25 .* less than 1 with run times of at most 5 s"
+    ):
         choose_scale(survey(JOBS), 1, speedup=10.0, load=1.25, max_exec=5.0)
 
 
