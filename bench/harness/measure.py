@@ -1,4 +1,4 @@
-"""Pure measures: percentiles, spreads of paired ratios, command statistics, rates from samples.
+"""Pure measures: spreads of paired ratios, command statistics, rates from samples.
 
 No clock and no I/O here, so each number in a report can be recomputed from its raw data.
 """
@@ -6,10 +6,11 @@ No clock and no I/O here, so each number in a report can be recomputed from its 
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from tq_celery.measures import percentile
 
 __all__ = [
     "Calls",
@@ -45,24 +46,6 @@ class Sample(NamedTuple):
 
     at: float
     done: int
-
-
-def percentile(values: Sequence[float], q: float) -> float:
-    """Return the ``q``-th percentile (0 to 100) by linear interpolation, as numpy's default.
-
-    Raises ``ValueError`` for no values or a ``q`` out of range.
-    """
-    if not values:
-        raise ValueError("percentile of no values")
-    if not 0 <= q <= 100:
-        raise ValueError(f"percentile {q} is not between 0 and 100")
-    ordered = sorted(values)
-    position = (len(ordered) - 1) * q / 100
-    low = math.floor(position)
-    high = math.ceil(position)
-    if low == high:
-        return float(ordered[low])
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -11,35 +11,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Served", "Waits", "jain", "jain_backlogged", "quantile", "service", "utilisation"]
+from tq_celery.measures import jain, percentile
+
+__all__ = ["Served", "Waits", "jain_backlogged", "service", "utilisation"]
 
 
 class Served(NamedTuple):
-    """One task that ran: when it was submitted, when its body started and finished."""
+    """One task that ran: when it was submitted, when its body started and finished.
+
+    ``rate`` is the service that a second of it counts as: 1 unless service is not worker seconds.
+    """
 
     tenant: str
     submitted: float
     started: float
     finished: float
+    rate: float = 1.0
 
     @property
     def wait(self) -> float:
         """Seconds from submission to start; a clock step can not make it negative."""
         return max(0.0, self.started - self.submitted)
-
-
-def quantile(ordered: Sequence[float], q: float) -> float:
-    """Return the ``q`` quantile (0 to 1) of an ascending sequence, by linear interpolation.
-
-    The value at position ``q * (n - 1)``, as numpy and R type 7 have it. Raises ValueError on an
-    empty sequence or a ``q`` outside 0 to 1.
-    """
-    if not ordered or not 0.0 <= q <= 1.0:
-        raise ValueError("a quantile needs values and 0 <= q <= 1")
-    position = q * (len(ordered) - 1)
-    low = int(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +51,8 @@ class Waits:
         ordered = sorted(waits)
         if not ordered:
             return cls(0, 0.0, 0.0, 0.0, 0.0, 0.0)
-        p50, p95, p99 = (quantile(ordered, q) for q in (0.50, 0.95, 0.99))
+        p50, p95, p99 = (percentile(ordered, q) for q in (50, 95, 99))
         return cls(len(ordered), sum(ordered) / len(ordered), p50, p95, p99, ordered[-1])
-
-
-def jain(shares: Iterable[float]) -> float | None:
-    """Return Jain's fairness index ``(sum x)^2 / (n * sum x^2)``: 1 is equal, 1/n is one for all.
-
-    ``None`` when no share is above zero. R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of
-    Fairness and Discrimination for Resource Allocation in Shared Computer Systems", 1984.
-    """
-    values = list(shares)
-    squares = sum(x * x for x in values)
-    if squares == 0.0:
-        return None
-    return sum(values) ** 2 / (len(values) * squares)
 
 
 def service(served: Iterable[Served], until: float | None = None) -> dict[str, float]:
@@ -100,9 +79,9 @@ def jain_backlogged(
 
     Over a whole run every tenant gets what it asked for, whatever the order, so that index says
     how much each asked for. Fairness shows while tenants compete: the run is cut into windows of
-    ``window`` seconds; in each, the index is taken over the worker seconds of those tenants that
-    had work waiting during all of it. The result is the mean over windows with at least two such
-    tenants; ``None`` when there is none. A tenant's weight is 1 unless given.
+    ``window`` seconds; in each, the index is taken over the service of those tenants that had work
+    waiting during all of it. The result is the mean over windows with at least two such tenants of
+    which one was served; ``None`` when there is none. A tenant's weight is 1 unless given.
     """
     if not served or window <= 0:
         return None
@@ -115,14 +94,12 @@ def jain_backlogged(
         for index in range(first, last + 1):
             begin = origin + index * window
             overlap = min(task.finished, begin + window) - max(task.started, begin)
-            worked[index, task.tenant] += max(0.0, overlap)
-    indices = [
-        index_value
-        for index, tenants in wanting.items()
-        if len(tenants) >= 2
-        and (index_value := jain(worked[index, t] / weights.get(t, 1.0) for t in tenants))
-        is not None
-    ]
+            worked[index, task.tenant] += max(0.0, overlap) * task.rate
+    indices = []
+    for index, tenants in wanting.items():
+        shares = [worked[index, tenant] / weights.get(tenant, 1.0) for tenant in tenants]
+        if len(shares) >= 2 and any(shares):
+            indices.append(jain(shares))
     return sum(indices) / len(indices) if indices else None
 
 

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tq_celery.measures import jain, percentile
 from tq_celery.replay.engine import Run
-from tq_celery.replay.stats import Waits, jain, jain_backlogged, quantile, service, utilisation
+from tq_celery.replay.stats import Waits, jain_backlogged, service, utilisation
 
 __all__ = ["Summary", "TenantSummary", "summarise"]
 
@@ -72,12 +73,14 @@ def summarise(run: Run, slots: int, weights: Mapping[str, float] | None = None) 
         jobs=len(served),
         tenants=tuple(tenants),
         waits=Waits.of(task.wait for task in served),
-        typical_p95=quantile(sorted(t.waits.p95 for t in tenants), 0.5) if tenants else 0.0,
+        typical_p95=percentile([t.waits.p95 for t in tenants], 50) if tenants else 0.0,
         elapsed=elapsed,
         throughput=len(served) / elapsed if elapsed > 0 else 0.0,
         utilisation=utilisation(served, slots),
         jain=jain_backlogged(served, window, weights),
-        jain_total=jain(shares[t.tenant] / weights.get(t.tenant, 1.0) for t in tenants),
+        jain_total=jain(shares.get(t.tenant, 0.0) / weights.get(t.tenant, 1.0) for t in tenants)
+        if tenants
+        else None,
         window=window,
         lag=Waits.of(record.lag for record in run.records),
         repeats=run.repeats,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bench.harness.measure import (
     Calls,
@@ -14,31 +11,9 @@ from bench.harness.measure import (
     command_difference,
     movement,
     paired_ratio,
-    percentile,
     spread,
     total_microseconds,
 )
-
-NUMBERS = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=50)
-
-
-@given(NUMBERS, st.floats(0, 100))
-def test_percentile_is_numpys_default(values: list[float], q: float) -> None:
-    assert percentile(values, q) == pytest.approx(
-        float(numpy.percentile(values, q)), rel=1e-9, abs=1e-6
-    )
-
-
-def test_percentile_of_a_known_series() -> None:
-    assert percentile([4, 1, 3, 2], 50) == 2.5
-    assert percentile([4, 1, 3, 2], 0) == 1
-    assert percentile([4, 1, 3, 2], 100) == 4
-
-
-@pytest.mark.parametrize("values, q", [([], 50), ([1.0], -1), ([1.0], 100.5)])
-def test_percentile_refuses_what_it_cannot_answer(values: list[float], q: float) -> None:
-    with pytest.raises(ValueError, match="percentile"):
-        percentile(values, q)
 
 
 def test_spread() -> None:

@@ -1,0 +1,149 @@
+"""One cell in numbers: what was measured, and beside it the ideal server of the same seed.
+
+Everything here is computed from the rows of a :class:`~bench.harness.record.Run` and from nothing
+else, so that a table or a plot can be made again from the raw files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from bench.harness.cell import Cell
+from bench.harness.figures import Figures, Whole, figures, whole
+from bench.harness.record import Ending, Row, Run
+from tq_celery.measures import percentile
+
+__all__ = ["CellSummary", "Flat", "Group", "summarise"]
+
+#: One line of a table: column -> value; None where there was nothing to measure.
+Flat = dict[str, str | float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The tasks of one tenant or of one priority level, real and ideal."""
+
+    name: str
+    real: Figures
+    ideal: Figures
+
+    def flat(self) -> Flat:
+        """Return the figures by name, the ideal server's with ``ideal_`` before it."""
+        return _beside(self.real, self.ideal)
+
+
+@dataclass(frozen=True, slots=True)
+class CellSummary:
+    """One cell.
+
+    ``lag_p99`` and ``lag_max`` say by how many seconds the producer was late against its plan: an
+    offered load that was not offered. CPU and server time are microseconds per completed task,
+    None when none completed. ``tenants`` come by number of tasks, the largest first, ``priorities``
+    from the least to the most urgent.
+    """
+
+    cell: Cell
+    seed: int
+    slots: int
+    ending: Ending
+    reason: str
+    elapsed: float
+    real: Whole
+    ideal: Whole
+    lag_p99: float | None
+    lag_max: float | None
+    worker_us: float | None
+    scheduler_us: float | None
+    server_cpu_us: float | None
+    server_us: float | None
+    producer_us: float | None
+    tenants: tuple[Group, ...]
+    priorities: tuple[Group, ...]
+
+    @property
+    def counts(self) -> bool:
+        """Whether this cell may be averaged with others: only complete ones are."""
+        return self.ending == "complete"
+
+    def identity(self) -> Flat:
+        """Return the columns that tell this cell from others."""
+        return {**asdict(self.cell), "seed": self.seed, "slots": self.slots}
+
+    def flat(self) -> Flat:
+        """Return one line of ``aggregate.csv``: identity, ending, real, ``ideal_`` and costs."""
+        return {
+            **self.identity(),
+            "ending": self.ending,
+            "reason": self.reason,
+            "elapsed": self.elapsed,
+            **_beside(self.real, self.ideal),
+            "lag_p99": self.lag_p99,
+            "lag_max": self.lag_max,
+            "worker_us": self.worker_us,
+            "scheduler_us": self.scheduler_us,
+            "server_cpu_us": self.server_cpu_us,
+            "server_us": self.server_us,
+            "producer_us": self.producer_us,
+        }
+
+    def flat_tenants(self) -> list[Flat]:
+        """Return the lines of ``tenants.csv``."""
+        return [self._line("tenant", group) for group in self.tenants]
+
+    def flat_priorities(self) -> list[Flat]:
+        """Return the lines of ``priorities.csv``."""
+        return [self._line("priority", group) for group in self.priorities]
+
+    def _line(self, column: str, group: Group) -> Flat:
+        return {**self.identity(), "ending": self.ending, column: group.name, **group.flat()}
+
+
+def summarise(run: Run, weights: Mapping[str, float] | None = None) -> CellSummary:
+    """Summarise a cell; ``weights`` are those of the tenants, 1 where not given."""
+    tenants = _groups(run, lambda row: row.tenant)
+    priorities = _groups(run, lambda row: str(row.priority))
+    real = whole(run.rows, run.slots, weights)
+    lags = sorted(row.lag for row in run.rows)
+
+    def each(amount: float) -> float | None:
+        return amount / real.completed if real.completed else None
+
+    return CellSummary(
+        cell=run.cell,
+        seed=run.seed,
+        slots=run.slots,
+        ending=run.ending,
+        reason=run.reason,
+        elapsed=run.elapsed,
+        real=real,
+        ideal=whole(run.ideal, run.slots, weights),
+        lag_p99=percentile(lags, 99) if lags else None,
+        lag_max=lags[-1] if lags else None,
+        worker_us=each(run.worker_cpu * 1e6),
+        scheduler_us=each(run.scheduler_cpu * 1e6),
+        server_cpu_us=each(run.server_cpu * 1e6),
+        server_us=each(run.server_us),
+        producer_us=each(run.producer_cpu * 1e6),
+        tenants=tuple(sorted(tenants, key=lambda group: (-group.real.tasks, group.name))),
+        priorities=tuple(sorted(priorities, key=lambda group: int(group.name))),
+    )
+
+
+def _groups(run: Run, name: Callable[[Row], str]) -> list[Group]:
+    real, ideal = _split(run.rows, name), _split(run.ideal, name)
+    return [
+        Group(each, figures(real.get(each, ())), figures(ideal.get(each, ())))
+        for each in {**real, **ideal}
+    ]
+
+
+def _split(rows: Sequence[Row], name: Callable[[Row], str]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(name(row), []).append(row)
+    return groups
+
+
+def _beside(real: Figures, ideal: Figures) -> Flat:
+    return {**asdict(real), **{f"ideal_{name}": value for name, value in asdict(ideal).items()}}
