@@ -9,7 +9,7 @@ from types import FrameType
 
 import click
 
-from bench.experiments import ceiling, delayed, drain, latency, retrystorm, soak, submit
+from bench.experiments import ceiling, delayed, drain, latency, race, retrystorm, soak, submit
 
 EXPERIMENTS = (
     ceiling.command,
@@ -17,6 +17,7 @@ EXPERIMENTS = (
     submit.command,
     latency.command,
     delayed.command,
+    race.command,
     retrystorm.command,
     soak.command,
 )

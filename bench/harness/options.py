@@ -10,7 +10,7 @@ import click
 
 from bench.harness.servers import KINDS
 
-__all__ = ["common", "server_kind"]
+__all__ = ["common", "repetitions", "server_kind"]
 
 Command = Callable[..., Any]
 
@@ -32,3 +32,11 @@ def server_kind(command: Command) -> Command:
         "--server", default="redis", show_default=True, type=click.Choice(KINDS),
         help="Server of every arm on Redis: the installed redis-server or the embedded Valkey.",
     )(command)  # fmt: skip
+
+
+def repetitions(default: int) -> Callable[[Command], Command]:
+    """Return a decorator that adds ``--repetitions`` with its default."""
+    return click.option(
+        "--repetitions", default=default, show_default=True, type=click.IntRange(1),
+        help="How often everything is measured; repetition i uses seed + i.",
+    )  # fmt: skip
