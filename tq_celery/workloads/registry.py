@@ -6,13 +6,15 @@
 ``heavy_tailed``  five equal tenants, Pareto run times: alpha 1.3, 15 ms to ``longest``
 ``multi_tenant``  ``uniform`` from five tenants that send 90, 3, 3, 2 and 2 % of the tasks
 ``llm``           three tenants, a task every 25, 40 and 8 ms on average that takes 90, 180 and
-                  100 ms and costs 400, 800 and 200 tokens; meant weights 2, 1 and 1
+                  100 ms, costs 400, 800 and 200 tokens and has priority 2, 0 and 4; meant
+                  weights 2, 1 and 1
 ``trace``         recorded jobs from a file; see :mod:`tq_celery.workloads.trace`
 ``fixed``         five equal tenants, every task takes ``seconds``, which may be 0
 ================  ==============================================================================
 
-Every task has a priority (levels 0 to 4 with 50, 25, 15, 7 and 3 % of the tasks, 4 the most urgent)
-and a deadline by a :class:`DeadlineRule`. Its cost is its run time in seconds, except for tokens.
+Every task has a priority (levels 0 to 4 with 50, 25, 15, 7 and 3 % of the tasks, 4 the most urgent,
+unless its tenant has one) and a deadline by a :class:`DeadlineRule`. Its cost is its run time in
+seconds, except for tokens.
 The same arguments give the same tasks on every machine (:mod:`tq_celery.workloads.draws`); all
 times are whole microseconds and the first task is submitted at 0.
 """
@@ -30,7 +32,7 @@ from tq_celery.workloads.arrivals import MICROSECONDS, Arrivals
 from tq_celery.workloads.deadlines import DeadlineRule
 from tq_celery.workloads.draws import Draw, draws, pick
 from tq_celery.workloads.durations import Constant, Pareto
-from tq_celery.workloads.mixes import EQUAL_TENANTS, MIXES, PRIORITIES, Mix
+from tq_celery.workloads.mixes import EQUAL_TENANTS, MIXES, PRIORITIES, Mix, Tenant
 from tq_celery.workloads.trace import Trace, rescaled
 from tq_celery.workloads.work import Work
 
@@ -88,7 +90,14 @@ def make_workload(
         jobs = _bounded(count, window, rate)
         recorded = rescaled(source, jobs, window, rate, slots, offered, longest)
         return [
-            _work(w.job, round(w.at * MICROSECONDS), w.seconds, w.tenant, w.cost, draw, deadline)
+            _work(
+                w.job,
+                round(w.at * MICROSECONDS),
+                w.seconds,
+                Tenant(w.tenant, 1.0, cost=w.cost),
+                draw,
+                deadline,
+            )
             for w, draw in zip(recorded, draws(seed), strict=False)
         ]
     mix = _mix(name, longest, seconds)
@@ -123,24 +132,18 @@ def _synthetic(
             seconds = mix.durations.seconds(draw.seconds)
         else:
             seconds = tenant.seconds or 0.0
-        yield _work(job, at, seconds, tenant.name, tenant.cost, draw, deadline)
+        yield _work(job, at, seconds, tenant, draw, deadline)
 
 
 def _work(
-    job: int,
-    at: int,
-    seconds: float,
-    tenant: str,
-    cost: float | None,
-    draw: Draw,
-    deadline: DeadlineRule | None,
+    job: int, at: int, seconds: float, tenant: Tenant, draw: Draw, deadline: DeadlineRule | None
 ) -> Work:
     """Return a task with all numbers on whole millionths; without a cost it is the run time."""
     seconds = _grain(seconds)
+    cost = max(_LEAST_COST, seconds if tenant.cost is None else _grain(tenant.cost))
+    priority = pick(PRIORITIES, draw.priority) if tenant.priority is None else tenant.priority
     allowed = None if deadline is None else _grain(deadline.seconds(seconds, draw.deadline))
-    cost = max(_LEAST_COST, seconds if cost is None else _grain(cost))
-    priority = pick(PRIORITIES, draw.priority)
-    return Work(job, at / MICROSECONDS, seconds, tenant, cost, priority, allowed)
+    return Work(job, at / MICROSECONDS, seconds, tenant.name, cost, priority, allowed)
 
 
 def _grain(value: float) -> float:
