@@ -253,7 +253,7 @@ class TQArm:
                 "at": letter.at,
                 "payload": letter.payload.decode(errors="replace"),
             }
-            for letter in inspector.dead(inspector.dead_count())
+            for letter in inspector.dead(max(1, inspector.dead_count()))
         ]
 
     def server_cpu(self) -> float:
