@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from bench.harness.arms import Arm
 from bench.harness.errors import BenchError
 from bench.harness.process import ROOT, Process, python_env
 
-__all__ = ["POOLS", "produce", "scheduler", "worker"]
+__all__ = ["POOLS", "produce", "scheduler", "sender", "worker"]
 
 #: ``--pool``: Celery's name of the pool and its ``--concurrency``.
 POOLS: Mapping[str, tuple[str, int]] = {
@@ -54,21 +55,35 @@ def worker(
     prefetch: int | None = None,
     env: Mapping[str, str] | None = None,
     python: str = sys.executable,
+    concurrency: int | None = None,
+    number: int | None = None,
 ) -> Process:
     """Start ``celery worker`` for the arm's application; ``prefetch`` is Celery's multiplier.
 
-    Mingle, gossip and heartbeats are off in every arm: with one worker they only add noise.
+    ``concurrency`` replaces that of :data:`POOLS`; ``number`` tells apart several workers. Mingle,
+    gossip and heartbeats are off in every arm: with few workers they only add noise.
     """
-    kind, concurrency = POOLS[pool]
+    kind, usual = POOLS[pool]
     command = [
         python, "-m", "celery", "-A", arm.app, "worker", "--pool", kind,
-        "--concurrency", str(concurrency), "--loglevel", "error",
+        "--concurrency", str(concurrency or usual), "--loglevel", "error",
         "--without-mingle", "--without-gossip", "--without-heartbeat",
     ]  # fmt: skip
     if prefetch is not None:
         command += ["--prefetch-multiplier", str(prefetch)]
+    if number is not None:
+        command += ["--hostname", f"bench{number}@%h"]
+    if queues := getattr(arm, "queues", ()):
+        command += ["--queues", ",".join(queues)]
     # Containers run the bench as root, which Celery asks to be told about.
-    return Process(f"worker-{arm.name}", command, {**arm.env, "C_FORCE_ROOT": "1", **(env or {})})
+    name = f"worker-{arm.name}" if number is None else f"worker-{arm.name}-{number}"
+    return Process(name, command, {**arm.env, "C_FORCE_ROOT": "1", **(env or {})})
+
+
+def sender(arm: Arm, plan: Path, sent: Path, how: str, python: str = sys.executable) -> Process:
+    """Start the open-loop producer of :mod:`bench.harness.sender` waiting for orders."""
+    command = [python, "-m", "bench.harness.sender", arm.app, str(plan), str(sent), how]
+    return Process(f"producer-{arm.name}", command, arm.env, listens=True)
 
 
 def scheduler(arm: Arm, python: str = sys.executable) -> Process:

@@ -78,9 +78,16 @@ class Process:
     """A child in its own process group; leaving the ``with`` block ends it and its children."""
 
     def __init__(
-        self, name: str, command: Sequence[str], env: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        *,
+        listens: bool = False,
     ) -> None:
+        """``listens``: the child reads its standard input, see :meth:`tell`."""
         self.name = name
+        self._asked = False
         self._log = tempfile.NamedTemporaryFile(  # noqa: SIM115 - lives as long as the child
             mode="w+b", prefix=f"bench-{name}-", suffix=".log"
         )
@@ -88,7 +95,7 @@ class Process:
             list(command),
             cwd=ROOT,
             env=python_env(env or {}),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if listens else subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -103,6 +110,11 @@ class Process:
     def alive(self) -> bool:
         """Whether the child is still running."""
         return self._popen.poll() is None
+
+    @property
+    def code(self) -> int | None:
+        """The exit code, None while the child runs."""
+        return self._popen.poll()
 
     def __enter__(self) -> Process:
         return self
@@ -123,26 +135,56 @@ class Process:
         """Return everything the child has printed."""
         return Path(self._log.name).read_text(errors="replace")
 
+    def tail(self, lines: int = 20) -> str:
+        """Return the last ``lines`` lines that the child has printed."""
+        return "\n".join(self.output().strip().splitlines()[-lines:]) or "(no output)"
+
     def check(self) -> None:
         """Raise BenchError with the child's last line when it has ended by itself."""
         code = self._popen.poll()
         if code is not None:
-            lines = self.output().strip().splitlines() or ["(no output)"]
-            raise BenchError(f"{self.name} ended with exit code {code}: {lines[-1]}")
+            raise BenchError(f"{self.name} ended with exit code {code}: {self.tail(1)}")
+
+    def tell(self, line: str) -> None:
+        """Write a line to a child that listens; raises BenchError when it has ended."""
+        pipe = self._popen.stdin
+        if pipe is None:
+            raise ValueError(f"{self.name} does not listen")
+        try:
+            pipe.write(f"{line}\n".encode())
+            pipe.flush()
+        except OSError:
+            self._popen.wait()
+            self.check()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the child itself."""
         self._popen.send_signal(number)
 
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM and return at once, so that several children can stop side by side."""
+        if self.alive:
+            self._popen.terminate()
+            self._asked = True
+
     def stop(self, timeout: float = 20.0) -> None:
         """End the child: SIGTERM, then SIGKILL for its whole group after ``timeout`` seconds."""
-        if self._popen.poll() is None:
-            self._popen.terminate()
-            try:
+        try:
+            if self._popen.poll() is None:
+                if not self._asked:
+                    self._popen.terminate()
                 self._popen.wait(timeout)
-            except subprocess.TimeoutExpired:
-                print(f"{self.name} did not stop in {timeout:g} s: killed", file=sys.stderr)
+        except subprocess.TimeoutExpired:
+            print(f"{self.name} did not stop in {timeout:g} s: killed", file=sys.stderr)
+        finally:
+            # Also when a second Ctrl-C arrives while the child is stopping.
+            self._end_group()
+
+    def _end_group(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
+        if self._popen.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._popen.stdin.close()
         self._log.close()
