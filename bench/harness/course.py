@@ -53,8 +53,7 @@ class Course:
         """Send the plan and wait for its end, or for ``stop_after`` seconds."""
         account, total = self._account, len(self._account.plan)
         before = self._fleet.cpu()
-        account.start = time.monotonic() + AHEAD
-        self._fleet.producer.tell(f"go {account.start!r}")
+        self._begin()
         while not self._over(stop_after):
             self._watch("run", len(account.completed), total)
             time.sleep(LOOK)
@@ -65,6 +64,11 @@ class Course:
             self._stop_early()
         self.dead_letters = self._arm.dead_letters()
         self._watch("end", len(account.completed), total)
+
+    def _begin(self) -> None:
+        """Order the plan to be sent, and say when its second 0 is."""
+        self._account.start = time.monotonic() + AHEAD
+        self._fleet.producer.tell(f"go {self._account.start!r}")
 
     @property
     def dead(self) -> set[int]:
