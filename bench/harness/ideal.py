@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Protocol
 
 from bench.harness.errors import BenchError
@@ -17,6 +16,7 @@ from bench.harness.record import Row
 from tq_celery.policies.contract import MAX_RANK, Policy, Task
 from tq_celery.policies.registry import make_policy
 from tq_celery.policies.wfq import finish_tag
+from tq_celery.setting_checks import did_you_mean
 from tq_celery.workloads.work import Work
 
 __all__ = ["IDEAL_POLICY", "ideal", "ideal_policy"]
@@ -42,8 +42,7 @@ IDEAL_POLICY = {
 def ideal_policy(arm: str) -> str:
     """Return the policy of the ideal server beside ``arm``; BenchError for an unknown arm."""
     if arm not in IDEAL_POLICY:
-        near = get_close_matches(arm, IDEAL_POLICY, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        hint = did_you_mean(arm, tuple(IDEAL_POLICY))
         raise BenchError(f"arm {arm!r} is not one of {', '.join(IDEAL_POLICY)}{hint}")
     return IDEAL_POLICY[arm]
 

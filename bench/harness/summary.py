@@ -13,6 +13,7 @@ from bench.harness.cell import Cell
 from bench.harness.figures import Figures, Whole, figures, whole
 from bench.harness.record import Ending, Row, Run
 from tq_celery.measures import percentile
+from tq_celery.workloads.registry import weights as workload_weights
 
 __all__ = ["CellSummary", "Flat", "Group", "summarise"]
 
@@ -40,7 +41,8 @@ class CellSummary:
     ``lag_p99`` and ``lag_max`` say by how many seconds the producer was late against its plan: an
     offered load that was not offered. CPU and server time are microseconds per completed task,
     None when none completed. ``tenants`` come by number of tasks, the largest first, ``priorities``
-    from the least to the most urgent.
+    from the least to the most urgent. Where one tenant sends more than half of the tasks, ``quiet``
+    is what all others send; it is None elsewhere.
     """
 
     cell: Cell
@@ -60,6 +62,7 @@ class CellSummary:
     producer_us: float | None
     tenants: tuple[Group, ...]
     priorities: tuple[Group, ...]
+    quiet: Group | None
 
     @property
     def counts(self) -> bool:
@@ -78,6 +81,7 @@ class CellSummary:
             "reason": self.reason,
             "elapsed": self.elapsed,
             **_beside(self.real, self.ideal),
+            **self._quiet(),
             "lag_p99": self.lag_p99,
             "lag_max": self.lag_max,
             "worker_us": self.worker_us,
@@ -85,6 +89,15 @@ class CellSummary:
             "server_cpu_us": self.server_cpu_us,
             "server_us": self.server_us,
             "producer_us": self.producer_us,
+        }
+
+    def _quiet(self) -> Flat:
+        flat: Flat = self.quiet.flat() if self.quiet is not None else {}
+        columns = [f"{what}_{q}" for what in ("latency", "wait") for q in ("p50", "p95", "p99")]
+        return {
+            f"{beside}quiet_{column}": flat.get(beside + column)
+            for beside in ("", "ideal_")
+            for column in columns
         }
 
     def flat_tenants(self) -> list[Flat]:
@@ -100,8 +113,11 @@ class CellSummary:
 
 
 def summarise(run: Run, weights: Mapping[str, float] | None = None) -> CellSummary:
-    """Summarise a cell; ``weights`` are those of the tenants, 1 where not given."""
+    """Summarise a cell; ``weights`` are the tenants', by default those of the workload."""
+    if weights is None:
+        weights = workload_weights(run.cell.workload)
     tenants = _groups(run, lambda row: row.tenant)
+    tenants.sort(key=lambda group: (-group.real.tasks, group.name))
     priorities = _groups(run, lambda row: str(row.priority))
     real = whole(run.rows, run.slots, weights)
     lags = sorted(row.lag for row in run.rows)
@@ -125,9 +141,19 @@ def summarise(run: Run, weights: Mapping[str, float] | None = None) -> CellSumma
         server_cpu_us=each(run.server_cpu * 1e6),
         server_us=each(run.server_us),
         producer_us=each(run.producer_cpu * 1e6),
-        tenants=tuple(sorted(tenants, key=lambda group: (-group.real.tasks, group.name))),
+        tenants=tuple(tenants),
         priorities=tuple(sorted(priorities, key=lambda group: int(group.name))),
+        quiet=_quiet(run, tenants),
     )
+
+
+def _quiet(run: Run, tenants: Sequence[Group]) -> Group | None:
+    """Return all tenants but the one that sends most, if that is more than half of the tasks."""
+    if len(tenants) < 2 or 2 * tenants[0].real.tasks <= len(run.rows):
+        return None
+    loud = tenants[0].name
+    real, ideal = ([r for r in rows if r.tenant != loud] for rows in (run.rows, run.ideal))
+    return Group("quiet", figures(real), figures(ideal))
 
 
 def _groups(run: Run, name: Callable[[Row], str]) -> list[Group]:

@@ -1,0 +1,65 @@
+"""Whether a run may be believed at all: every cell whole, every task accounted for, load offered.
+
+These rules look at all cells, those that are never averaged included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.harness.summary import CellSummary
+from bench.harness.verdicts.verdict import Measured, Rule, Verdict, apply
+
+__all__ = ["abandoned", "soundness"]
+
+#: Seconds by which 99 of 100 tasks may be submitted late: an offered load that was not offered
+#: would flatter whoever is slow.
+LATE = 0.05
+#: Executions beyond the first per task, above which a run is one of failing workers.
+FAILING = 0.01
+
+
+def soundness(summaries: Sequence[CellSummary]) -> list[Verdict]:
+    """Return the verdicts on cells, tasks and load; none for no cells."""
+    if not summaries:
+        return []
+    return [apply(rule, [summaries]) for rule in RULES]
+
+
+def abandoned(summaries: Sequence[CellSummary]) -> bool:
+    """Return whether attempts were abandoned on purpose, which no ideal server knows of."""
+    tasks = sum(each.real.tasks for each in summaries)
+    return sum(each.real.repeats for each in summaries) > FAILING * tasks
+
+
+def _unfinished(summaries: Sequence[CellSummary]) -> Measured:
+    return Measured(sum(not each.counts for each in summaries))
+
+
+def _lost(summaries: Sequence[CellSummary]) -> Measured:
+    return Measured(sum(each.real.missing for each in summaries if each.counts))
+
+
+def _dead(summaries: Sequence[CellSummary]) -> Measured:
+    return Measured(sum(each.real.dead for each in summaries))
+
+
+def _repeats(summaries: Sequence[CellSummary]) -> Measured:
+    return Measured(sum(each.real.repeats for each in summaries))
+
+
+def _lag(summaries: Sequence[CellSummary]) -> Measured | None:
+    lags = [each.lag_p99 for each in summaries if each.counts and each.lag_p99 is not None]
+    return Measured(max(lags)) if lags else None
+
+
+RULES: tuple[Rule[Sequence[CellSummary]], ...] = (
+    Rule("cells that are not complete", "any", _unfinished, at_most=0),
+    Rule("tasks of complete cells without an outcome", "any", _lost, at_most=0),
+    Rule("dead letters", "any", _dead),
+    Rule("executions beyond a task's first", "any", _repeats),
+    Rule(
+        "producer's p99 lag in s, worst cell", "any", _lag, at_most=LATE,
+        note="the offered load was offered",
+    ),
+)  # fmt: skip
