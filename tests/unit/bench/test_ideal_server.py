@@ -68,14 +68,14 @@ def test_a_head_that_was_displaced_and_came_back_is_scored_anew() -> None:
     """Seen to fail when a displaced head's old score counts as soon as it is head again."""
     works = [
         work(0, 0.0, 1.0, "a"),
-        work(1, 0.1, 1.0, "a"),
-        work(2, 0.2, 1.5, "b"),
+        work(1, 0.1, 2.0, "a"),
+        work(2, 0.2, 2.5, "b"),
         work(3, 0.3, 1.0, "a", priority=9),
     ]
-    # From V = 1: job 1 is head of a (finish 2), b's is at 2.5, then job 3 displaces job 1 (2) and
-    # leaves; job 1 is head again, now at 3: after b.
+    # From V = 1: job 1 is head of a (finish 3), b's is at 3.5; job 3 displaces job 1, leaves with
+    # finish 2, and job 1 is head again, now at 4: after b.
     rows = ideal(works, "wfq", 1, order_within="priority")
-    assert started(rows) == {0: 0.0, 3: 1.0, 2: 2.0, 1: 3.5}
+    assert started(rows) == {0: 0.0, 3: 1.0, 2: 2.0, 1: 4.5}
 
 
 def test_nothing_to_serve() -> None:
