@@ -14,8 +14,10 @@ from bench.harness.cell import Cell, Profile
 from bench.harness.errors import BenchError
 from bench.harness.record import Run
 from bench.harness.report import progress
-from bench.harness.results import stored
+from bench.harness.results import stored, tables
 from bench.harness.results.manifest import FILE, Manifest, plain
+from bench.harness.summary import CellSummary, summarise
+from bench.harness.verdicts.verdict import Verdict
 
 __all__ = ["Results"]
 
@@ -31,13 +33,13 @@ class Results:
     def __init__(self, path: Path, manifest: Manifest, session: int, lock: contextlib.ExitStack):
         self.path, self.manifest = path, manifest
         self._session, self._lock = session, lock
-        self._endings: dict[str, str] = {}
+        self._summaries: dict[str, CellSummary] = {}
         for name in stored.names(path):
             loaded = stored.load(path, name)
             if loaded is None:
                 progress(f"{path}: cell {name} was not written whole and does not count")
             else:
-                self._endings[name] = loaded[0].ending
+                self._summaries[name] = summarise(loaded[0])
 
     @classmethod
     def open(
@@ -108,7 +110,8 @@ class Results:
 
     def has(self, cell: Cell) -> bool:
         """Whether there is nothing left to do for ``cell``."""
-        return self._endings.get(cell.name) in FINAL
+        summary = self._summaries.get(cell.name)
+        return summary is not None and summary.ending in FINAL
 
     def add(self, run: Run) -> None:
         """Keep a cell. From here on it survives whatever happens to this process.
@@ -119,15 +122,31 @@ class Results:
             raise ValueError(f"{run.cell.name} is not a cell of this run")
         if self.has(run.cell):
             raise ValueError(f"{run.cell.name} is already there")
-        self._endings.pop(run.cell.name, None)
+        self._summaries.pop(run.cell.name, None)
         stored.save(self.path, run, self._session)
-        self._endings[run.cell.name] = run.ending
+        # From the files, as a later reader finds it: the same figures to the last digit.
+        loaded = stored.load(self.path, run.cell.name)
+        assert loaded is not None, "a cell was changed while it was written"
+        self._summaries[run.cell.name] = summarise(loaded[0])
+        tables.write(self.path, self.summaries())
 
     def runs(self) -> Iterable[Run]:
         """Yield every cell that is there, read from its files, in the planned order."""
         for cell in self.manifest.planned():
-            if cell.name in self._endings and (loaded := stored.load(self.path, cell.name)):
+            if cell.name in self._summaries and (loaded := stored.load(self.path, cell.name)):
                 yield loaded[0]
+
+    def summaries(self) -> list[CellSummary]:
+        """Return every cell that is there in figures, in the planned order."""
+        names = [cell.name for cell in self.manifest.planned()]
+        return [self._summaries[name] for name in names if name in self._summaries]
+
+    def finish(self, verdicts: Iterable[Verdict]) -> Path:
+        """Write tables, plots and the page anew, of whatever is there; returns the page's path."""
+        # Drawing needs a second to be imported, which a run should not pay before it starts.
+        from bench.harness.page.render import render
+
+        return render(self.path, self.manifest, self.summaries(), list(verdicts))
 
 
 def _lock(path: Path) -> contextlib.ExitStack:

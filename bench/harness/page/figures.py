@@ -1,0 +1,102 @@
+"""The tables of a page: for every place a row for each arm, over its repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from bench.harness.measure import Spread
+from bench.harness.page.html import Markup, table, text
+from bench.harness.plots.style import arm_label, short
+from bench.harness.plots.view import Place, View
+from bench.harness.summary import CellSummary
+
+__all__ = ["costs", "places"]
+
+
+class _Column(NamedTuple):
+    title: str
+    real: Callable[[CellSummary], float | None]
+    ideal: Callable[[CellSummary], float | None] | None = None
+    scale: float = 1.0
+
+
+def _both(title: str, name: str, scale: float = 1.0) -> _Column:
+    return _Column(
+        title,
+        lambda cell: getattr(cell.real, name),
+        lambda cell: getattr(cell.ideal, name),
+        scale,
+    )
+
+
+COLUMNS = (
+    _both("latency p50, s", "latency_p50"),
+    _both("p95, s", "latency_p95"),
+    _both("p99, s", "latency_p99"),
+    _both("p99 / p50", "tail_ratio"),
+    _both("longest wait, s", "wait_max"),
+    _both("waits > 1 s", "over_1"),
+    _both("> 5 s", "over_5"),
+    _both("> 10 s", "over_10"),
+    _both("> 30 s", "over_30"),
+    _both("missed, %", "miss_rate", 100.0),
+    _both("tasks / s", "throughput"),
+    _both("utilisation, %", "utilisation", 100.0),
+    _both("Jain", "jain_service"),
+    _both("Jain, competing", "jain_weighted"),
+    _Column("repeats", lambda cell: cell.real.repeats),
+    _Column("dead", lambda cell: cell.real.dead),
+)
+COSTS = (
+    _Column("worker CPU", lambda cell: cell.worker_us),
+    _Column("scheduler CPU", lambda cell: cell.scheduler_us),
+    _Column("server CPU", lambda cell: cell.server_cpu_us),
+    _Column("server's own account", lambda cell: cell.server_us),
+    _Column("producer CPU", lambda cell: cell.producer_us),
+    _Column("producer late p99, ms", lambda cell: cell.lag_p99, scale=1000.0),
+)
+
+
+def places(view: View) -> Iterator[tuple[Place, Markup]]:
+    """Yield every place with its table: medians, least and greatest, and the ideal server's."""
+    for place in view.places:
+        yield place, _table(view, place, COLUMNS)
+
+
+def costs(view: View, place: Place) -> Markup:
+    """Return what a completed task cost the processes, in microseconds."""
+    return _table(view, place, COSTS)
+
+
+def _table(view: View, place: Place, columns: tuple[_Column, ...]) -> Markup:
+    arms = view.arms_at(place)
+    # A column in which nothing was measured would only make the table wider.
+    used = [each for each in columns if any(view.spread(place, arm, each.real) for arm in arms)]
+    return table(
+        ["arm", "n", *(column.title for column in used)],
+        (
+            [arm_label(arm), len(view.at(place, arm)),
+             *(_cell(view, place, arm, column) for column in used)]
+            for arm in arms
+        ),
+        "figures",
+    )  # fmt: skip
+
+
+def _cell(view: View, place: Place, arm: str, column: _Column) -> Markup:
+    real = view.spread(place, arm, column.real)
+    if real is None:
+        return Markup("–")
+    lines = [f"<b>{text(short(real.median * column.scale))}</b>"]
+    if real.max > real.min:
+        lines.append(f"<i>{_range(real, column.scale)}</i>")
+    if column.ideal is not None:
+        ideal = view.spread(place, arm, column.ideal)
+        if ideal is not None:
+            lines.append(f"<i>ideal {text(short(ideal.median * column.scale))}</i>")
+    return Markup("".join(lines))
+
+
+def _range(value: Spread, scale: float) -> str:
+    return f"{text(short(value.min * scale))}..{text(short(value.max * scale))}"

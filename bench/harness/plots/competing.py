@@ -1,0 +1,27 @@
+"""Jain's index over cost by weight, while tenants had tasks waiting side by side."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from bench.harness.plots.jain import floor
+from bench.harness.plots.panels import Bars, draw_bars
+from bench.harness.plots.view import View
+
+__all__ = ["draw"]
+
+SPEC = Bars(
+    title="Jain's index, while tenants compete",
+    note="Cost / weight per tenant, over the windows in which tenants had work waiting.",
+    unit="index: 1 = in proportion to the weights",
+    real=lambda cell: cell.real.jain_weighted,
+    ideal=lambda cell: cell.ideal.jain_weighted,
+    top=1.0,
+    floor=floor,
+    floor_name="1/n, the least it can be",
+)
+
+
+def draw(view: View) -> Figure | None:
+    """Return the plot, or None without such figures."""
+    return draw_bars(SPEC, view, view.single())

@@ -1,0 +1,79 @@
+"""Throughput against the duration of a task: below which duration a scheduler costs some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from bench.harness.measure import Spread, spread
+from bench.harness.plots import style
+from bench.harness.plots.view import Place, View, duration
+
+__all__ = ["OURS", "draw", "ratio"]
+
+#: The arm that rivals are compared with: the same order as theirs, so only the path differs.
+OURS = "tq-fifo"
+
+
+def ratio(view: View, place: Place, rival: str) -> Spread | None:
+    """Return our throughput over the rival's, repetition by repetition; None without pairs."""
+    ours = {cell.cell.repetition: cell.real.throughput for cell in view.at(place, OURS)}
+    values = [
+        mine / its
+        for cell in view.at(place, rival)
+        if (mine := ours.get(cell.cell.repetition)) and (its := cell.real.throughput)
+    ]
+    return spread(values) if values else None
+
+
+def draw(view: View) -> Figure | None:
+    """Return the plot, or None when no durations were measured."""
+    lengths = {place: length for place in view.places
+               if (length := duration(place.workload)) is not None}  # fmt: skip
+    places = sorted(lengths, key=lambda place: lengths[place])
+    if not places:
+        return None
+    figure = style.sheet(
+        "Throughput and the duration of a task",
+        f"A preloaded backlog of equal tasks. Right: {OURS} against each rival, paired.",
+        view, 13.0, 6.0,
+    )  # fmt: skip
+    left, right = figure.subplots(1, 2)
+    ticks = [f"{lengths[place]:g}" for place in places]
+    for number, arm in enumerate(view.arms):
+        marker = style.MARKERS[number % len(style.MARKERS)]
+        rates = [view.spread(place, arm, lambda cell: cell.real.throughput) for place in places]
+        _line(left, rates, arm, marker)
+        if not arm.startswith("tq-"):
+            _line(right, [ratio(view, place, arm) for place in places], arm, marker)
+    right.axhline(1.0, color=style.BLACK, linewidth=1, linestyle="--")
+    right.annotate(
+        f"above: {OURS} is faster", (0.01, 1.0), xycoords=("axes fraction", "data"),
+        xytext=(0, 4), textcoords="offset points", fontsize=8.5, color=style.BLACK,
+    )  # fmt: skip
+    for axes, unit in ((left, "tasks per second (log)"), (right, f"{OURS} / rival (log)")):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: style.short(value)))
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+        axes.set_xticks(range(len(places)), ticks)
+        axes.set_xlabel("duration of a task, milliseconds")
+        axes.set_ylabel(unit)
+        axes.grid(visible=True, axis="y", color=style.FAINT, linewidth=0.8)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", fontsize=9)
+    return figure
+
+
+def _line(axes: Axes, values: Sequence[Spread | None], arm: str, marker: str) -> None:
+    found = [(at, value) for at, value in enumerate(values) if value is not None]
+    if not found:
+        return
+    axes.errorbar(
+        [at for at, _ in found], [value.median for _, value in found],
+        yerr=list(zip(*(style.error(value) for _, value in found), strict=True)),
+        color=style.colour(arm), marker=marker, markersize=5, linewidth=1.6, capsize=3,
+        linestyle="-" if arm.startswith("tq-") else (0, (5, 1.5)), label=style.arm_label(arm),
+    )  # fmt: skip
