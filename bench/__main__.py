@@ -9,9 +9,27 @@ from types import FrameType
 
 import click
 
-from bench.experiments import ceiling, delayed, drain, latency, race, retrystorm, soak, submit
+from bench.experiments import (
+    ceiling,
+    control,
+    delayed,
+    drain,
+    fairgate,
+    latency,
+    matrix,
+    race,
+    realwork,
+    retrystorm,
+    soak,
+    submit,
+    sweep,
+)
 
 EXPERIMENTS = (
+    matrix.command,
+    control.command,
+    sweep.command,
+    realwork.command,
     ceiling.command,
     drain.command,
     submit.command,
@@ -19,6 +37,7 @@ EXPERIMENTS = (
     delayed.command,
     race.command,
     retrystorm.command,
+    fairgate.command,
     soak.command,
 )
 
