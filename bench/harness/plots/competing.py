@@ -12,10 +12,11 @@ __all__ = ["draw"]
 
 SPEC = Bars(
     title="Jain's index, while tenants compete",
-    note="Cost / weight per tenant, over the windows in which tenants had work waiting.",
+    note="Cost / weight per tenant, while they had work waiting side by side (–: they never had).",
     unit="index: 1 = in proportion to the weights",
     real=lambda cell: cell.real.jain_weighted,
     ideal=lambda cell: cell.ideal.jain_weighted,
+    digits=3,
     top=1.0,
     floor=floor,
     floor_name="1/n, the least it can be",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from bench.harness.measure import Spread, spread
 from bench.harness.plots import style
@@ -43,37 +42,44 @@ def draw(view: View) -> Figure | None:
     )  # fmt: skip
     left, right = figure.subplots(1, 2)
     ticks = [f"{lengths[place]:g}" for place in places]
-    for number, arm in enumerate(view.arms):
+    arms = [arm for arm in view.arms if any(view.at(place, arm) for place in places)]
+    limits: tuple[list[float], list[float]] = [], [1.0]
+    for number, arm in enumerate(arms):
+        # A little apart, so that whiskers do not hide each other.
+        shift = (number - (len(arms) - 1) / 2) * 0.05
         marker = style.MARKERS[number % len(style.MARKERS)]
         rates = [view.spread(place, arm, lambda cell: cell.real.throughput) for place in places]
-        _line(left, rates, arm, marker)
+        limits[0].extend(_line(left, rates, arm, marker, shift))
         if not arm.startswith("tq-"):
-            _line(right, [ratio(view, place, arm) for place in places], arm, marker)
+            ratios = [ratio(view, place, arm) for place in places]
+            limits[1].extend(_line(right, ratios, arm, marker, shift))
     right.axhline(1.0, color=style.BLACK, linewidth=1, linestyle="--")
     right.annotate(
         f"above: {OURS} is faster", (0.01, 1.0), xycoords=("axes fraction", "data"),
-        xytext=(0, 4), textcoords="offset points", fontsize=8.5, color=style.BLACK,
+        xytext=(0, -11), textcoords="offset points", fontsize=8.5, color=style.BLACK,
     )  # fmt: skip
-    for axes, unit in ((left, "tasks per second (log)"), (right, f"{OURS} / rival (log)")):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: style.short(value)))
-        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+    units = "tasks per second", f"throughput, {OURS} / rival"
+    for axes, unit, seen in zip((left, right), units, limits, strict=True):
         axes.set_xticks(range(len(places)), ticks)
         axes.set_xlabel("duration of a task, milliseconds")
-        axes.set_ylabel(unit)
         axes.grid(visible=True, axis="y", color=style.FAINT, linewidth=0.8)
+        style.scale_axis(axes.yaxis, seen or [1.0], unit)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", fontsize=9)
     return figure
 
 
-def _line(axes: Axes, values: Sequence[Spread | None], arm: str, marker: str) -> None:
-    found = [(at, value) for at, value in enumerate(values) if value is not None]
-    if not found:
-        return
-    axes.errorbar(
-        [at for at, _ in found], [value.median for _, value in found],
-        yerr=list(zip(*(style.error(value) for _, value in found), strict=True)),
-        color=style.colour(arm), marker=marker, markersize=5, linewidth=1.6, capsize=3,
-        linestyle="-" if arm.startswith("tq-") else (0, (5, 1.5)), label=style.arm_label(arm),
-    )  # fmt: skip
+def _line(
+    axes: Axes, values: Sequence[Spread | None], arm: str, marker: str, shift: float
+) -> list[float]:
+    """Draw an arm's line and return the values at the ends of its whiskers."""
+    found = [(at + shift, value) for at, value in enumerate(values) if value is not None]
+    if found:
+        axes.errorbar(
+            [at for at, _ in found], [value.median for _, value in found],
+            yerr=list(zip(*(style.error(value) for _, value in found), strict=True)),
+            color=style.colour(arm), marker=marker, markersize=5, linewidth=1.6, capsize=3,
+            linestyle="-" if arm.startswith("tq-") else (0, (5, 1.5)),
+            label=style.arm_label(arm), elinewidth=1,
+        )  # fmt: skip
+    return [limit for _, value in found for limit in (value.min, value.max)]

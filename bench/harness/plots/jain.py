@@ -22,6 +22,7 @@ SPEC = Bars(
     unit="index: 1 = every tenant received the same",
     real=lambda cell: cell.real.jain_service,
     ideal=lambda cell: cell.ideal.jain_service,
+    digits=3,
     top=1.0,
     floor=floor,
     floor_name="1/n, the least it can be",

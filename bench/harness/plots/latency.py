@@ -21,7 +21,7 @@ def _of(figures: Figures, name: str) -> float | None:
 SPEC = Marks(
     title="Latency",
     note="From submission to completion, all tasks of a cell.",
-    unit="seconds (log)",
+    unit="seconds",
     names=lambda places, view: PERCENTILES,
     real=lambda cell, name: _of(cell.real, name),
     ideal=lambda cell, name: _of(cell.ideal, name),

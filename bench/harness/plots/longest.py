@@ -12,10 +12,10 @@ __all__ = ["draw"]
 SPEC = Bars(
     title="Longest wait",
     note="The longest time from submission to start that any task of a cell saw.",
-    unit="seconds (log)",
+    unit="seconds",
     real=lambda cell: cell.real.wait_max,
     ideal=lambda cell: cell.ideal.wait_max,
-    log=True,
+    points=True,
 )
 
 

@@ -24,8 +24,9 @@ MOST = 12
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """One figure of every cell. ``log`` draws points on a logarithmic axis instead of bars.
+    """One figure of every cell. ``points`` instead of bars allow for a logarithmic axis.
 
+    ``digits`` are the decimals of the label (None: three significant digits).
     ``floor`` is the least value the figure can have at a place, drawn as a line with its name.
     """
 
@@ -34,7 +35,8 @@ class Bars:
     unit: str
     real: Callable[[CellSummary], float | None]
     ideal: Callable[[CellSummary], float | None]
-    log: bool = False
+    points: bool = False
+    digits: int | None = None
     percent: bool = False
     top: float | None = None
     floor: Callable[[Place, View], float | None] | None = None
@@ -43,7 +45,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Several figures of the same kind for every cell, on a logarithmic axis.
+    """Several figures of the same kind for every cell, as points.
 
     ``names`` are the series at the places given, ``real`` and ``ideal`` look one up in a cell.
     """
@@ -136,7 +138,7 @@ def _bars(spec: Bars, view: View, place: Place, axes: Axes) -> None:
         if real is not None:
             real = Spread(*(value * scale for value in real))
             whiskers = [[each] for each in style.error(real)]
-            if spec.log:
+            if spec.points:
                 axes.errorbar(real.median, line, xerr=whiskers, fmt="o", markersize=8, capsize=4,
                               color=style.colour(arm), elinewidth=1.5)  # fmt: skip
             else:
@@ -146,7 +148,9 @@ def _bars(spec: Bars, view: View, place: Place, axes: Axes) -> None:
                                   ecolor=style.BLACK, elinewidth=1.2)  # fmt: skip
             ends.append(real.max)
             starts.append(real.min)
-            labels.append((line, real.max, style.short(real.median)))
+            labels.append((line, real.max, _label(spec, real.median)))
+        else:
+            labels.append((line, 0.0, "–"))
         if ideal is not None:
             middle = ideal.median * scale
             axes.plot([middle, middle], [line - 0.36, line + 0.36], color=style.BLACK, linewidth=2)
@@ -155,8 +159,9 @@ def _bars(spec: Bars, view: View, place: Place, axes: Axes) -> None:
             if labels and labels[-1][0] == line:
                 labels[-1] = line, max(labels[-1][1], middle), labels[-1][2]
     positive = [value for value in (*starts, *ends) if value > 0]
-    if spec.log and positive:
-        style.log_axis(axes, positive)
+    axes.set_xlabel(spec.unit)
+    if spec.points and positive:
+        style.scale_axis(axes.xaxis, positive, spec.unit)
     else:
         axes.set_xlim(0, max([*ends, spec.top or 0.0, 1e-9]) * 1.14)
     for line, at, label in labels:
@@ -164,7 +169,10 @@ def _bars(spec: Bars, view: View, place: Place, axes: Axes) -> None:
                       fontsize=8.5, color=style.BLACK)  # fmt: skip
     if spec.floor is not None and (floor := spec.floor(place, view)) is not None:
         axes.axvline(floor, color=style.GREY, linestyle="--", linewidth=1)
-    axes.set_xlabel(spec.unit)
+
+
+def _label(spec: Bars, value: float) -> str:
+    return style.short(value) if spec.digits is None else f"{value:.{spec.digits}f}"
 
 
 def _named(
@@ -195,6 +203,6 @@ def _marks(spec: Marks, names: Sequence[str], view: View, place: Place, axes: Ax
             if middles:
                 axes.plot([min(middles), max(middles)], [y, y], color=tone, zorder=2,
                           linewidth=2.2 if filled else 1, alpha=0.45)  # fmt: skip
-    if seen:
-        style.log_axis(axes, seen)
     axes.set_xlabel(spec.unit)
+    if seen:
+        style.scale_axis(axes.xaxis, seen, spec.unit)

@@ -28,7 +28,7 @@ def _names(places: Sequence[Place], view: View) -> list[str]:
 SPEC = Marks(
     title="Latency by priority level",
     note="p95 from submission to completion; the highest level is the most urgent.",
-    unit="seconds (log)",
+    unit="seconds",
     names=_names,
     real=lambda cell, name: real_p95(cell.priorities, name.removeprefix(_LEVEL)),
     ideal=lambda cell, name: ideal_p95(cell.priorities, name.removeprefix(_LEVEL)),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from matplotlib import rc_context
-from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -15,7 +15,7 @@ from bench.harness.measure import Spread
 from bench.harness.plots.view import View
 
 __all__ = [
-    "BLACK", "GREY", "MARKERS", "RC", "arm_label", "colour", "error", "log_axis", "sheet",
+    "BLACK", "GREY", "MARKERS", "RC", "arm_label", "colour", "error", "scale_axis", "sheet",
     "short", "to_png", "to_svg",
 ]  # fmt: skip
 
@@ -35,6 +35,8 @@ _COLOURS = {
     "dynamic-priority": "#999933",
     "redis-plus": "#332288",
 }
+#: The greatest value over the least from which on an axis is logarithmic.
+DECADES = 8.0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 #: The same bytes for the same figures: no date, no random ids.
 RC: Any = {
@@ -75,17 +77,23 @@ def short(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
-def log_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Make x logarithmic with plain numbers at its ticks; a narrow range gets a whole decade."""
+def scale_axis(axis: Axis, values: Sequence[float], unit: str) -> None:
+    """Scale an axis of positive values: from zero, or by logarithm where they span decades."""
     low, high = min(values), max(values)
-    axes.set_xscale("log")
-    while high / low < 8:
-        low, high = low / 1.3, high * 1.3
-    axes.set_xlim(low / 1.25, high * 1.25)
+    axes = axis.axes
+    horizontal = axis is axes.xaxis
+    limit = axes.set_xlim if horizontal else axes.set_ylim
+    if high / low < DECADES:
+        limit(0, high * 1.14)
+        axis.set_label_text(unit)
+        return
+    (axes.set_xscale if horizontal else axes.set_yscale)("log")
+    limit(low / 1.25, high * (1.6 if horizontal else 1.25))
     steps = (1.0,) if high / low > 300 else (1.0, 3.0) if high / low > 20 else (1.0, 2.0, 5.0)
-    axes.xaxis.set_major_locator(LogLocator(subs=steps))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-    axes.xaxis.set_minor_locator(NullLocator())
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_label_text(f"{unit} (log)")
 
 
 def sheet(title: str, note: str, view: View, width: float, height: float) -> Figure:

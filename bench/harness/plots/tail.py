@@ -12,10 +12,10 @@ __all__ = ["draw"]
 SPEC = Bars(
     title="Tail ratio",
     note="p99 latency over the median latency.",
-    unit="p99 / p50 (log)",
+    unit="p99 / p50",
     real=lambda cell: cell.real.tail_ratio,
     ideal=lambda cell: cell.ideal.tail_ratio,
-    log=True,
+    points=True,
 )
 
 
