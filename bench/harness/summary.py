@@ -38,11 +38,13 @@ class Group:
 class CellSummary:
     """One cell.
 
-    ``lag_p99`` and ``lag_max`` say by how many seconds the producer was late against its plan: an
-    offered load that was not offered. CPU and server time are microseconds per completed task,
-    None when none completed. ``tenants`` come by number of tasks, the largest first, ``priorities``
-    from the least to the most urgent. Where one tenant sends more than half of the tasks, ``quiet``
-    is what all others send; it is None elsewhere.
+    ``arrivals`` is the seconds from the first planned arrival to the last: ratios between policies
+    grow with it wherever more is offered than served. ``lag_p99`` and ``lag_max`` say by how many
+    seconds the producer was late against its plan: an offered load that was not offered. CPU and
+    server time are microseconds per completed task, None when none completed. ``tenants`` come by
+    number of tasks, the largest first, ``priorities`` from the least to the most urgent. Where one
+    tenant sends more than half of the tasks, ``quiet`` is what all others send; it is None
+    elsewhere.
     """
 
     cell: Cell
@@ -51,6 +53,7 @@ class CellSummary:
     ending: Ending
     reason: str
     elapsed: float
+    arrivals: float
     real: Whole
     ideal: Whole
     lag_p99: float | None
@@ -80,6 +83,7 @@ class CellSummary:
             "ending": self.ending,
             "reason": self.reason,
             "elapsed": self.elapsed,
+            "arrivals": self.arrivals,
             **_beside(self.real, self.ideal),
             **self._quiet(),
             "lag_p99": self.lag_p99,
@@ -132,6 +136,7 @@ def summarise(run: Run, weights: Mapping[str, float] | None = None) -> CellSumma
         ending=run.ending,
         reason=run.reason,
         elapsed=run.elapsed,
+        arrivals=max((row.scheduled for row in run.rows), default=0.0),
         real=real,
         ideal=whole(run.ideal, run.slots, weights),
         lag_p99=percentile(lags, 99) if lags else None,

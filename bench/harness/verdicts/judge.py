@@ -6,38 +6,50 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bench.harness.summary import CellSummary
-from bench.harness.verdicts import control, headtohead, matrix, realwork, sweep
+from bench.harness.verdicts import control, headtohead, matrix, realwork, stability, sweep
 from bench.harness.verdicts.cells import Repetition, repetitions
 from bench.harness.verdicts.soundness import abandoned, soundness
 from bench.harness.verdicts.verdict import Rule, Verdict, apply
 
 __all__ = ["judge"]
 
-Rules = Sequence[Rule[Repetition]]
+Judge = Callable[[Sequence[CellSummary]], list[Verdict]]
+
+#: Seconds of arrivals below which no bound is meant to hold: nothing has piled up yet.
+SHORTEST = 5.0
 
 
-def _control(summaries: Sequence[CellSummary]) -> Rules:
-    return control.rules(_workloads(summaries))
+def _matrix(summaries: Sequence[CellSummary]) -> list[Verdict]:
+    return _paired(matrix.RULES, summaries)
 
 
-def _sweep(summaries: Sequence[CellSummary]) -> Rules:
+def _control(summaries: Sequence[CellSummary]) -> list[Verdict]:
+    return _paired(control.rules(_workloads(summaries)), summaries)
+
+
+def _sweep(summaries: Sequence[CellSummary]) -> list[Verdict]:
     loads = sorted({each.cell.load for each in summaries})
-    return sweep.rules(_workloads(summaries), loads)
+    return _paired(sweep.rules(_workloads(summaries), loads), summaries)
 
 
-def _headtohead(summaries: Sequence[CellSummary]) -> Rules:
+def _realwork(summaries: Sequence[CellSummary]) -> list[Verdict]:
+    return _paired(realwork.RULES, summaries)
+
+
+def _headtohead(summaries: Sequence[CellSummary]) -> list[Verdict]:
     arms = dict.fromkeys(each.cell.arm for each in summaries)
     stock = [arm for arm in arms if not arm.startswith("tq-")]
-    return headtohead.rules(stock, _workloads(summaries))
+    return _paired(headtohead.rules(stock, _workloads(summaries)), summaries)
 
 
-#: Experiment -> the rules for the cells that were run.
-EXPERIMENTS: dict[str, Callable[[Sequence[CellSummary]], Rules]] = {
-    "matrix": lambda _: matrix.RULES,
+#: Experiment -> what its own rules say.
+EXPERIMENTS: dict[str, Judge] = {
+    "matrix": _matrix,
     "control": _control,
     "sweep": _sweep,
-    "realwork": lambda _: realwork.RULES,
+    "realwork": _realwork,
     "headtohead": _headtohead,
+    "repetitions": stability.verdicts,
 }
 
 
@@ -45,21 +57,28 @@ def judge(experiment: str, summaries: Sequence[CellSummary]) -> list[Verdict]:
     """Return what the rules of ``experiment`` say about its cells, the soundness first.
 
     Figures come from complete cells only, each compared within its own repetition. An experiment
-    without rules of its own is judged by the soundness of its cells alone.
+    without rules of its own is judged by the soundness of its cells alone. Bounds are not applied
+    where attempts were abandoned on purpose, nor to arrivals shorter than :data:`SHORTEST`.
     """
-    found = EXPERIMENTS.get(experiment)
-    rules = found(summaries) if found is not None else ()
-    verdicts = [apply(rule, repetitions(summaries)) for rule in rules]
+    own = EXPERIMENTS.get(experiment)
+    verdicts = own(summaries) if own is not None and summaries else []
     if abandoned(summaries):
-        verdicts = [_excused(verdict) for verdict in verdicts]
+        why = "attempts were abandoned and ran again, which the bound does not allow for"
+        verdicts = [_excused(verdict, why) for verdict in verdicts]
+    if min((each.arrivals for each in summaries if each.counts), default=SHORTEST) < 0.9 * SHORTEST:
+        why = f"the bound is for {SHORTEST:g} s of arrivals and more"
+        verdicts = [_excused(verdict, why) for verdict in verdicts]
     return [*soundness(summaries), *verdicts]
 
 
-def _excused(verdict: Verdict) -> Verdict:
-    """Take back a verdict that only holds where nothing fails."""
+def _paired(rules: Sequence[Rule[Repetition]], summaries: Sequence[CellSummary]) -> list[Verdict]:
+    return [apply(rule, repetitions(summaries)) for rule in rules]
+
+
+def _excused(verdict: Verdict, why: str) -> Verdict:
+    """Take back a verdict whose bound was not meant for this run."""
     if verdict.outcome == "not judged":
         return verdict
-    why = "attempts were abandoned and ran again, which the bound does not allow for"
     return replace(verdict, outcome="not judged", why=why)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench.harness.record import Row
 from bench.harness.summary import CellSummary, summarise
 from bench.harness.verdicts import Verdict, judge
+from bench.harness.verdicts.stability import median_shift
 from bench.harness.verdicts.verdict import Measured, Rule, apply
 from tests.unit.bench.lab_rows import make_row, make_run
 
@@ -20,14 +23,19 @@ def verdict(name: str, found: list[Verdict]) -> Verdict:
 
 
 def cell(waits: list[float], ideal: list[float] | None = None, **more) -> CellSummary:
-    """A cell of tasks that wait so long; the tenant of the first half is the loud one."""
+    """A cell of tasks that wait so long; the tenant of the first half is the loud one.
+
+    They were planned to come over ``arrivals`` seconds, long enough for every bound.
+    """
     columns = more.pop("columns", {})
+    arrivals = more.pop("arrivals", 6.0)
 
     def rows(chosen: list[float]) -> list[Row]:
         loud = len(chosen) // 2 + 1
         return [
             make_row(
                 job, wait=wait, held=1.0, tenant="big" if job < loud else "small",
+                scheduled=arrivals * job / (len(chosen) - 1),
                 **{name: values[job] for name, values in columns.items()},
             )
             for job, wait in enumerate(chosen)
@@ -93,6 +101,13 @@ def test_bounds_do_not_hold_for_attempts_that_were_abandoned() -> None:
     found = verdict(name, judge("matrix", [broken, fifo]))
     assert [found.measured, found.outcome] == [pytest.approx(2 / 3), "not judged"]
     assert "abandoned" in found.why
+
+
+def test_bounds_do_not_hold_before_anything_has_piled_up() -> None:
+    cells = [cell([9.0, 9.0], arm=arm, arrivals=2.0) for arm in ("tq-none", "tq-fifo")]
+    found = verdict("uniform: throughput, fifo / none", judge("control", cells))
+    assert (found.measured, found.outcome) == (1.0, "not judged")
+    assert found.why == "the bound is for 5 s of arrivals and more"
 
 
 # --- the matrix -----------------------------------------------------------------------------------
@@ -231,3 +246,49 @@ def test_stock_arms_are_compared_with_fair_sharing() -> None:
     assert (gain.measured, gain.repetitions, gain.outcome) == (5.0, 2, "not judged")
     assert verdict("multi_tenant: throughput, tq-wfq / redis", found).measured == 1.0
     assert not [each for each in found if "tq-fifo" in each.name]
+
+
+# --- how many repetitions -------------------------------------------------------------------------
+
+
+def test_all_values_are_not_shifted_and_few_of_even_ones_neither() -> None:
+    assert median_shift([1.0, 2.0, 3.0], 3) == 0.0
+    assert median_shift([2.0] * 9, 1) == 0.0
+    assert median_shift([1.0, 2.0], 3) is None
+    assert median_shift([0.0, 0.0, 1.0], 2) is None
+
+
+def test_one_of_five_is_shifted_by_the_median_distance_from_the_middle() -> None:
+    # The distances of 6, 8, 10, 12, 14 from 10 are 4, 2, 0, 2, 4.
+    assert median_shift([6.0, 8.0, 10.0, 12.0, 14.0], 1) == pytest.approx(0.2)
+
+
+@settings(max_examples=20, deadline=None)  # each draws thousands of times
+@given(st.lists(st.floats(1, 100), min_size=6, max_size=25))
+def test_more_repetitions_do_not_shift_more(values: list[float]) -> None:
+    few, most = median_shift(values, 1), median_shift(values, len(values))
+    assert few is not None
+    assert most == 0.0 <= few
+    assert median_shift([7 * value for value in values], 1) == pytest.approx(few, abs=1e-9)
+
+
+def test_five_repetitions_are_judged_by_what_more_of_them_say() -> None:
+    def cells(count: int) -> list[CellSummary]:
+        return [
+            cell([1.0, 1.0 + 0.1 * (i % 3)], arm="tq-wfq", workload="multi_tenant", repetition=i)
+            for i in range(count)
+        ]
+
+    name = "wfq, multi_tenant: p99, median shift of 5 repetitions"
+    found = verdict(name, judge("repetitions", cells(25)))
+    assert (found.outcome, found.repetitions) == ("pass", 25)
+    assert found.measured is not None
+    assert 0 <= found.measured < 0.05
+    assert found.why.startswith("median shift from all repetitions: 1 ")
+    assert "20 0.00%" in found.why
+    assert verdict(name, judge("repetitions", cells(10))).outcome == "not judged"
+    beside = verdict(
+        "wfq, multi_tenant: p99 / the ideal server's, median shift of 5 repetitions",
+        judge("repetitions", cells(25)),
+    )
+    assert beside.measured == 0.0
