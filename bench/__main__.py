@@ -9,12 +9,14 @@ from types import FrameType
 
 import click
 
+from bench.commands import merge, report
 from bench.experiments import (
     ceiling,
     control,
     delayed,
     drain,
     fairgate,
+    headtohead,
     latency,
     matrix,
     race,
@@ -40,6 +42,7 @@ EXPERIMENTS = (
     race.command,
     retrystorm.command,
     fairgate.command,
+    headtohead.command,
     soak.command,
 )
 
@@ -61,6 +64,10 @@ def list_experiments() -> None:
 
 for experiment in EXPERIMENTS:
     main.add_command(experiment)
+
+
+for tool in (merge.command, report.command):
+    main.add_command(tool)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -9,16 +10,36 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.harness.errors import BenchError
-from bench.harness.process import ROOT
+from bench.harness.process import ROOT, python_env
 from bench.harness.report import progress
 
-__all__ = ["python_313"]
+__all__ = ["described_by", "python_313"]
 
 _FOLDER = ROOT / ".venv-313"
 _CHECK = (
     "import celery_redis_plus, kombu.transport.redis, importlib.metadata;"
     "importlib.metadata.version('tq-celery')"
 )
+
+
+_DESCRIBE = (
+    "import json; from bench.harness.environment import describe; print(json.dumps(describe()))"
+)
+
+
+def described_by(python: str) -> dict[str, object]:
+    """Return the environment as ``python`` sees it: its own version, and what is installed in it.
+
+    Raises BenchError when it cannot run the bench.
+    """
+    done = subprocess.run(
+        [python, "-c", _DESCRIBE], cwd=ROOT, env=python_env({}), capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise BenchError(f"{python} cannot run the bench: {reason}")
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def _candidates() -> Iterator[str]:
