@@ -17,6 +17,7 @@
     │   └── SchemaError          the namespace was written by another major version
     ├── FencedError            a newer epoch has written; this leader is deposed
     ├── TraceError             a trace file cannot be read; names file and line   (also ValueError)
+    ├── ProduceError           a workload was not submitted, or not all of it
     └── ReplayError            a replay or demo stopped early; what it has is not a whole run
 
 Expected outcomes (no leader, lost election, stale token) are values, not errors.
@@ -33,6 +34,7 @@ __all__ = [
     "LateError",
     "OptionError",
     "PayloadTooLargeError",
+    "ProduceError",
     "QueueFullError",
     "ReplayError",
     "SchemaError",
@@ -174,6 +176,10 @@ class TraceError(TQError, ValueError):
     def __init__(self, path: str, line: int, reason: str) -> None:
         self.path, self.line, self.reason = path, line, reason
         super().__init__(f"{path}:{line}: {reason}")
+
+
+class ProduceError(TQError):
+    """A workload was not submitted, or not all of it; the text says what to do about it."""
 
 
 class ReplayError(TQError):

@@ -24,7 +24,7 @@ COMMANDS = (
     "tenants list", "tenants weight default 2 --new", "tenants cap default 9",
     "tenants pause default", "tenants resume default", "queues list", "queues pause celery",
     "queues resume celery", "dlq list", "dlq show {dead}", "dlq requeue {dead}", "dlq purge --all",
-    "cancel nothing", "purge --yes", "doctor",
+    "cancel nothing", "produce uniform --count 3", "purge --yes", "doctor",
 )  # fmt: skip
 #: ``scheduler`` runs all the time, the next two bring servers of their own, and ``drain`` sends to
 #: the broker, which is Celery's client.

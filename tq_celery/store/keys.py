@@ -61,6 +61,7 @@ revoked                       zset    task id -> ms until which it is marked; re
 revoked_stamps                zset    stamped header and value -> ms; revoke; as ``revoked``
 draining                      hash    key -> due ms, queue, tenant, record of a task that goes to
                                       the broker; remove; until it is published
+produced                      hash    run of ``tq produce`` -> its progress, as JSON; note_run; kept
 scan                          hash    queue -> HSCAN cursor of the orphan search; reclaim; kept
 starved                       string  set while work waits for credit; dispatch; until credit
 ============================  ======  ============================================================

@@ -142,7 +142,9 @@ def _work(
     seconds = _grain(seconds)
     cost = max(_LEAST_COST, seconds if tenant.cost is None else _grain(tenant.cost))
     priority = pick(PRIORITIES, draw.priority) if tenant.priority is None else tenant.priority
-    allowed = None if deadline is None else _grain(deadline.seconds(seconds, draw.deadline))
+    allowed = None
+    if deadline is not None:
+        allowed = max(1 / MICROSECONDS, _grain(deadline.seconds(seconds, draw.deadline)))
     return Work(job, at / MICROSECONDS, seconds, tenant.name, cost, priority, allowed)
 
 

@@ -31,6 +31,7 @@ CALLS = {
     "purge": ["--yes"],
     "drain": ["--dry-run"],
     "doctor": [],
+    "produce": ["uniform", "--count", "3"],
 }
 #: Tested where their servers and workers are: these run for long or for ever.
 ELSEWHERE = {"scheduler", "replay", "demo"}
