@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from bench.harness.measure import Spread
 from bench.harness.page.html import Markup, table, text
+from bench.harness.plots.groups import ideal_p95, real_p95
 from bench.harness.plots.style import arm_label, short
 from bench.harness.plots.view import Place, View
-from bench.harness.summary import CellSummary
+from bench.harness.summary import CellSummary, Group
 
-__all__ = ["costs", "places"]
+__all__ = ["by_group", "costs", "figures"]
 
 
 class _Column(NamedTuple):
@@ -30,7 +32,7 @@ def _both(title: str, name: str, scale: float = 1.0) -> _Column:
     )
 
 
-COLUMNS = (
+TIMES = (
     _both("latency p50, s", "latency_p50"),
     _both("p95, s", "latency_p95"),
     _both("p99, s", "latency_p99"),
@@ -40,6 +42,8 @@ COLUMNS = (
     _both("> 5 s", "over_5"),
     _both("> 10 s", "over_10"),
     _both("> 30 s", "over_30"),
+)
+OUTCOMES = (
     _both("missed, %", "miss_rate", 100.0),
     _both("tasks / s", "throughput"),
     _both("utilisation, %", "utilisation", 100.0),
@@ -58,10 +62,39 @@ COSTS = (
 )
 
 
-def places(view: View) -> Iterator[tuple[Place, Markup]]:
-    """Yield every place with its table: medians, least and greatest, and the ideal server's."""
-    for place in view.places:
-        yield place, _table(view, place, COLUMNS)
+def figures(view: View, place: Place) -> Iterator[Markup]:
+    """Yield a place's tables: medians, least and greatest, and the ideal server's."""
+    yield _table(view, place, TIMES)
+    yield _table(view, place, OUTCOMES)
+
+
+def by_group(view: View, place: Place, groups: Callable[[CellSummary], Sequence[Group]]) -> Markup:
+    """Return the p95 latency of each tenant or priority level; "" where there is only one."""
+    cells = [cell for arm in view.arms_at(place) for cell in view.at(place, arm)]
+    names = list(dict.fromkeys(group.name for cell in cells for group in groups(cell)))
+    if len(names) < 2:
+        return Markup("")
+    return _table(
+        view,
+        place,
+        [
+            _Column(
+                name,
+                partial(_p95, groups, real_p95, name),
+                partial(_p95, groups, ideal_p95, name),
+            )
+            for name in names
+        ],
+    )
+
+
+def _p95(
+    groups: Callable[[CellSummary], Sequence[Group]],
+    figure: Callable[[Sequence[Group], str], float | None],
+    name: str,
+    cell: CellSummary,
+) -> float | None:
+    return figure(groups(cell), name)
 
 
 def costs(view: View, place: Place) -> Markup:
@@ -69,7 +102,7 @@ def costs(view: View, place: Place) -> Markup:
     return _table(view, place, COSTS)
 
 
-def _table(view: View, place: Place, columns: tuple[_Column, ...]) -> Markup:
+def _table(view: View, place: Place, columns: Sequence[_Column]) -> Markup:
     arms = view.arms_at(place)
     # A column in which nothing was measured would only make the table wider.
     used = [each for each in columns if any(view.spread(place, arm, each.real) for arm in arms)]
@@ -93,7 +126,8 @@ def _cell(view: View, place: Place, arm: str, column: _Column) -> Markup:
         lines.append(f"<i>{_range(real, column.scale)}</i>")
     if column.ideal is not None:
         ideal = view.spread(place, arm, column.ideal)
-        if ideal is not None:
+        # Nothing beside nothing says nothing.
+        if ideal is not None and (ideal.median or real.max):
             lines.append(f"<i>ideal {text(short(ideal.median * column.scale))}</i>")
     return Markup("".join(lines))
 

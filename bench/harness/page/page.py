@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from bench.harness.page.cautions import cautions
-from bench.harness.page.figures import costs, places
+from bench.harness.page.figures import by_group, costs, figures
 from bench.harness.page.html import Markup, details, figure, items, section, table, text
 from bench.harness.plots import Plot
 from bench.harness.plots.style import short
@@ -72,7 +72,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Markup:
         ["", "rule", "measured", "least..greatest", "n", "ideal", "bound", "why"],
         (
             [
-                Markup(f'<span class="{each.outcome.replace(" ", "-")}">{each.outcome}</span>'),
+                _outcome(each),
                 each.name,
                 _shown(each.measured),
                 "–" if each.least is None else f"{_shown(each.least)}..{_shown(each.greatest)}",
@@ -87,15 +87,30 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Markup:
     )
 
 
+def _outcome(verdict: Verdict) -> Markup:
+    if verdict.outcome == "not judged" and not verdict.bound and verdict.measured is not None:
+        return Markup('<span class="not-judged">published</span>')
+    return Markup(
+        f'<span class="{verdict.outcome.replace(" ", "-")}">{text(verdict.outcome)}</span>'
+    )
+
+
 def _figures(view: View) -> Iterator[Markup]:
     if view.places:
         yield Markup(
             "<p>Medians over the complete repetitions (n), below them the least and the greatest "
             "and what the ideal server makes of the same arrivals.</p>"
         )
-    for place, figures in places(view):
+    for place in view.places:
         yield Markup(f"<h3>{text(_place(place))}</h3>")
-        yield figures
+        yield from figures(view, place)
+        yield details(
+            "p95 latency by tenant, seconds", by_group(view, place, lambda cell: cell.tenants)
+        )
+        yield details(
+            "p95 latency by priority level, seconds",
+            by_group(view, place, lambda cell: cell.priorities),
+        )
         yield details("Cost per completed task, microseconds", costs(view, place))
 
 
@@ -139,20 +154,23 @@ def _letters(letters: Letters) -> Iterator[Markup]:
 
 
 def _manifest(manifest: Manifest) -> Iterator[Markup]:
-    yield table(["setting", "value"], [*_pairs(manifest.profile), *_pairs(manifest.settings)])
+    yield table(
+        ["setting", "value"], [*_pairs(manifest.profile), *_pairs(manifest.settings)], "pairs"
+    )
     yield details("Seeds of the repetitions", table(["repetition", "seed"], manifest.seeds.items()))
-    yield details("Found during the run", table(["what", "value"], _pairs(manifest.notes)))
+    yield details("Found during the run", table(["what", "value"], _pairs(manifest.notes), "pairs"))
     for number, session in enumerate(manifest.sessions, 1):
         origin = f", from {session['from']}" if "from" in session else ""
         yield details(
             f"Session {number}, started {session['started']}{origin}",
-            table(["what", "value"], _pairs(session.get("environment", {}))),
+            table(["what", "value"], _pairs(session.get("environment", {})), "pairs"),
         )
 
 
 def _pairs(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in values.items():
-        yield name, value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        shown = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        yield name.replace("_", " "), "–" if value is None else shown
 
 
 def _shown(value: float | None) -> str:

@@ -46,7 +46,7 @@ def draw(view: View) -> Figure | None:
     limits: tuple[list[float], list[float]] = [], [1.0]
     for number, arm in enumerate(arms):
         # A little apart, so that whiskers do not hide each other.
-        shift = (number - (len(arms) - 1) / 2) * 0.05
+        shift = (number - (len(arms) - 1) / 2) * 0.035
         marker = style.MARKERS[number % len(style.MARKERS)]
         rates = [view.spread(place, arm, lambda cell: cell.real.throughput) for place in places]
         limits[0].extend(_line(left, rates, arm, marker, shift))

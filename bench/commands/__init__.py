@@ -1,0 +1,1 @@
+"""Commands that work on the results of experiments and measure nothing themselves."""
