@@ -10,7 +10,7 @@ from bench.harness.measure import Spread
 from bench.harness.page.html import Markup, table, text
 from bench.harness.plots.groups import ideal_p95, real_p95
 from bench.harness.plots.style import arm_label, short
-from bench.harness.plots.view import Place, View
+from bench.harness.plots.view import Place, View, duration
 from bench.harness.summary import CellSummary, Group
 
 __all__ = ["by_group", "costs", "figures"]
@@ -64,7 +64,9 @@ COSTS = (
 
 def figures(view: View, place: Place) -> Iterator[Markup]:
     """Yield a place's tables: medians, least and greatest, and the ideal server's."""
-    yield _table(view, place, TIMES)
+    # Tasks of a backlog wait for each other: only how fast it was emptied says something.
+    if duration(place.workload) is None:
+        yield _table(view, place, TIMES)
     yield _table(view, place, OUTCOMES)
 
 

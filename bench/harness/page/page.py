@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -19,6 +20,8 @@ from bench.harness.verdicts.verdict import Verdict
 
 __all__ = ["page"]
 
+#: What a verdict says when there is nothing to add to its figure.
+UNBOUND = "published, without a bound"
 #: Dead letters of one cell that are shown; all are in ``dead_letters/``.
 SHOWN = 5
 
@@ -39,7 +42,7 @@ def page(
         Markup(f"<h1>{text(title)}</h1>"),
         _lead(manifest, summaries),
         section("Cautions", items(cautions(manifest, summaries), "cautions")),
-        section("Verdicts", _verdicts(verdicts)),
+        section("Verdicts", *_verdicts(verdicts)),
         section("Plots", *(figure(plot.caption, plot.svg) for plot in plots)),
         section("Figures", *_figures(view)),
         section("Cells", *_cells(summaries)),
@@ -63,36 +66,57 @@ def _lead(manifest: Manifest, summaries: Sequence[CellSummary]) -> Markup:
     return Markup(
         f'<p class="lead">{counting} of {len(manifest.cells)} cells complete, {tasks:,} tasks, '
         f"{text(manifest.profile['slots'])} slots, arrivals of "
-        f"{text(manifest.profile['window'])} s. Started {text(began)}.</p>"
+        f"{manifest.profile['window']:g} s. Started {text(began)}.</p>"
     )
 
 
-def _verdicts(verdicts: Sequence[Verdict]) -> Markup:
-    return table(
-        ["", "rule", "measured", "least..greatest", "n", "ideal", "bound", "why"],
-        (
-            [
-                _outcome(each),
-                each.name,
-                _shown(each.measured),
-                "–" if each.least is None else f"{_shown(each.least)}..{_shown(each.greatest)}",
-                each.repetitions,
-                _shown(each.ideal),
-                each.bound or "–",
-                each.why,
-            ]
-            for each in verdicts
-        ),
-        "verdicts",
+def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[Markup]:
+    judged = [verdict for verdict in verdicts if verdict.bound]
+    published = [each for each in verdicts if not each.bound and each.measured is not None]
+    absent = [each for each in verdicts if not each.bound and each.measured is None]
+    counts = Counter(verdict.outcome for verdict in judged)
+    if judged:
+        words = ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items()))
+        yield Markup(f"<p>{text(words)}.</p>")
+        yield table(
+            ["", *_COLUMNS[:-1], "bound", "why"],
+            (
+                [_tag(each), *_measured(each), each.bound, each.why]
+                for each in sorted(judged, key=lambda each: each.outcome)
+            ),
+            "verdicts",
+        )
+    if published:
+        yield Markup("<p>Published without a bound:</p>")
+        yield table(
+            _COLUMNS, ([*_measured(each), _remark(each)] for each in published),
+            "verdicts published",
+        )  # fmt: skip
+    yield details(
+        f"{len(absent)} figures that these cells do not have",
+        items(f"{each.name}: {each.why}" for each in absent),
     )
 
 
-def _outcome(verdict: Verdict) -> Markup:
-    if verdict.outcome == "not judged" and not verdict.bound and verdict.measured is not None:
-        return Markup('<span class="not-judged">published</span>')
-    return Markup(
-        f'<span class="{verdict.outcome.replace(" ", "-")}">{text(verdict.outcome)}</span>'
-    )
+_COLUMNS = ("rule", "measured", "least..greatest", "n", "ideal", "remark")
+
+
+def _remark(verdict: Verdict) -> str:
+    # Said above the table already.
+    return "" if verdict.why == UNBOUND else verdict.why
+
+
+def _tag(verdict: Verdict) -> Markup:
+    kind = verdict.outcome.replace(" ", "-")
+    return Markup(f'<span class="{kind}">{text(verdict.outcome)}</span>')
+
+
+def _measured(verdict: Verdict) -> list[object]:
+    between = "–"
+    if verdict.least is not None and verdict.least != verdict.greatest:
+        between = f"{_shown(verdict.least)}..{_shown(verdict.greatest)}"
+    return [verdict.name, _shown(verdict.measured), between, verdict.repetitions,
+            _shown(verdict.ideal)]  # fmt: skip
 
 
 def _figures(view: View) -> Iterator[Markup]:

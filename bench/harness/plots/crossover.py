@@ -13,17 +13,18 @@ from bench.harness.plots.view import Place, View, duration
 
 __all__ = ["OURS", "draw", "ratio"]
 
-#: The arm that rivals are compared with: the same order as theirs, so only the path differs.
-OURS = "tq-fifo"
+#: The arms that rivals are compared with, the first one that ran: fifo has the same order as most
+#: of theirs, so only the path differs.
+OURS = ("tq-fifo", "tq-wfq", "tq-priority", "tq-edf", "tq-none")
 
 
-def ratio(view: View, place: Place, rival: str) -> Spread | None:
+def ratio(view: View, place: Place, ours: str, rival: str) -> Spread | None:
     """Return our throughput over the rival's, repetition by repetition; None without pairs."""
-    ours = {cell.cell.repetition: cell.real.throughput for cell in view.at(place, OURS)}
+    rates = {cell.cell.repetition: cell.real.throughput for cell in view.at(place, ours)}
     values = [
         mine / its
         for cell in view.at(place, rival)
-        if (mine := ours.get(cell.cell.repetition)) and (its := cell.real.throughput)
+        if (mine := rates.get(cell.cell.repetition)) and (its := cell.real.throughput)
     ]
     return spread(values) if values else None
 
@@ -35,14 +36,15 @@ def draw(view: View) -> Figure | None:
     places = sorted(lengths, key=lambda place: lengths[place])
     if not places:
         return None
+    arms = [arm for arm in view.arms if any(view.at(place, arm) for place in places)]
+    ours = next((arm for arm in OURS if arm in arms), arms[0])
     figure = style.sheet(
         "Throughput and the duration of a task",
-        f"A preloaded backlog of equal tasks. Right: {OURS} against each rival, paired.",
+        f"A preloaded backlog of equal tasks. Right: {ours} against each rival, paired.",
         view, 13.0, 6.0,
     )  # fmt: skip
     left, right = figure.subplots(1, 2)
     ticks = [f"{lengths[place]:g}" for place in places]
-    arms = [arm for arm in view.arms if any(view.at(place, arm) for place in places)]
     limits: tuple[list[float], list[float]] = [], [1.0]
     for number, arm in enumerate(arms):
         # A little apart, so that whiskers do not hide each other.
@@ -51,14 +53,14 @@ def draw(view: View) -> Figure | None:
         rates = [view.spread(place, arm, lambda cell: cell.real.throughput) for place in places]
         limits[0].extend(_line(left, rates, arm, marker, shift))
         if not arm.startswith("tq-"):
-            ratios = [ratio(view, place, arm) for place in places]
+            ratios = [ratio(view, place, ours, arm) for place in places]
             limits[1].extend(_line(right, ratios, arm, marker, shift))
     right.axhline(1.0, color=style.BLACK, linewidth=1, linestyle="--")
     right.annotate(
-        f"above: {OURS} is faster", (0.01, 1.0), xycoords=("axes fraction", "data"),
+        f"above: {ours} is faster", (0.01, 1.0), xycoords=("axes fraction", "data"),
         xytext=(0, -11), textcoords="offset points", fontsize=8.5, color=style.BLACK,
     )  # fmt: skip
-    units = "tasks per second", f"throughput, {OURS} / rival"
+    units = "tasks per second", f"throughput, {ours} / rival"
     for axes, unit, seen in zip((left, right), units, limits, strict=True):
         axes.set_xticks(range(len(places)), ticks)
         axes.set_xlabel("duration of a task, milliseconds")

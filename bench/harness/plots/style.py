@@ -71,7 +71,7 @@ def error(value: Spread) -> tuple[float, float]:
 
 def short(value: float) -> str:
     """Return a figure with three significant digits at most."""
-    if abs(value) >= 1000:
+    if abs(value) >= 999.5:
         return f"{value:,.0f}"
     text = f"{value:.3g}"
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text

@@ -30,9 +30,9 @@ _LOCK = ".lock"
 class Results:
     """The folder of one run. Use as a context manager: one process writes at a time."""
 
-    def __init__(self, path: Path, manifest: Manifest, session: int, lock: contextlib.ExitStack):
+    def __init__(self, path: Path, manifest: Manifest, lock: contextlib.ExitStack) -> None:
         self.path, self.manifest = path, manifest
-        self._session, self._lock = session, lock
+        self._session = len(manifest.sessions) - 1
         self._summaries: dict[str, CellSummary] = {}
         for name in stored.names(path):
             loaded = stored.load(path, name)
@@ -40,6 +40,8 @@ class Results:
                 progress(f"{path}: cell {name} was not written whole and does not count")
             else:
                 self._summaries[name] = summarise(loaded[0])
+        # From here on it is this object that holds the lock.
+        self._lock = lock.pop_all()
 
     @classmethod
     def open(
@@ -72,20 +74,21 @@ class Results:
             raise BenchError(f"{path} is not empty and has no results: choose another folder")
         else:
             manifest = wanted
-        lock = _lock(path)
-        stored.prepare(path)
-        manifest.sessions.append({
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "environment": plain(dict(environment)),
-        })  # fmt: skip
-        manifest.write(path)
-        return cls(path, manifest, len(manifest.sessions) - 1, lock)
+        with _lock(path) as lock:
+            stored.prepare(path)
+            manifest.sessions.append({
+                "started": datetime.now(UTC).isoformat(timespec="seconds"),
+                "environment": plain(dict(environment)),
+            })  # fmt: skip
+            manifest.write(path)
+            return cls(path, manifest, lock)
 
     @classmethod
     def read(cls, path: Path) -> Results:
         """Return a run that is there, to look at or to render anew; BenchError when it is none."""
         manifest = Manifest.read(path)
-        return cls(path, manifest, len(manifest.sessions) - 1, _lock(path))
+        with _lock(path) as lock:
+            return cls(path, manifest, lock)
 
     def __enter__(self) -> Results:
         return self

@@ -76,7 +76,8 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Put the manifest into ``folder``."""
         content = {"kind": _KIND, "version": VERSION, **asdict(self)}
-        atomic.write(folder / FILE, json.dumps(content, indent=1, sort_keys=True) + "\n")
+        # In the order of the fields, which a page made from the file then has too.
+        atomic.write(folder / FILE, json.dumps(content, indent=1) + "\n")
 
     def difference(self, other: Manifest, cells: bool) -> str | None:
         """Return the first setting that differs, in words; None for equal configurations.
