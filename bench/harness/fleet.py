@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -123,6 +124,11 @@ class Fleet:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self._arm.scheduled:
+            # An idle stock worker may take ten seconds to notice that it is asked to stop. What it
+            # ran is on record, and what its broker still has is deleted.
+            for worker in self.workers:
+                worker.signal(signal.SIGKILL)
         # Asked together: each takes its time, and the time of all is that of the slowest.
         for process in self.processes:
             process.ask_to_stop()
