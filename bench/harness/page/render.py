@@ -39,9 +39,11 @@ def render(
         atomic.write(folder / "plots" / f"{plot.name}.svg", plot.svg)
     judged = json.dumps([asdict(verdict) for verdict in verdicts], indent=1, sort_keys=True)
     atomic.write(folder / "verdicts.json", judged + "\n")
+    there = {summary.cell.name for summary in summaries}
     letters = {
         path.stem: json.loads(path.read_text())
         for path in sorted((folder / "dead_letters").glob("*.json"))
+        if path.stem in there
     }
     target = folder / "report.html"
     atomic.write(target, page(manifest, summaries, verdicts, plots, letters))

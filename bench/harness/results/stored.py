@@ -32,11 +32,11 @@ def prepare(folder: Path) -> None:
 
 
 def save(folder: Path, run: Run, session: int) -> None:
-    """Write a cell, replacing an earlier one of the same name; it counts from the last step on."""
+    """Write a cell; it counts from the last step on.
+
+    One of the same name that is replaced counts until its rows are: they are not its record's then.
+    """
     name = run.cell.name
-    record_path = folder / "raw" / f"{name}.json"
-    # An earlier record must not vouch for the new rows.
-    record_path.unlink(missing_ok=True)
     text = rows.encode(run.rows, run.ideal)
     atomic.write(folder / "raw" / f"{name}.csv", text)
     letters = json.dumps(run.dead_letters, indent=1, sort_keys=True, default=str) + "\n"
@@ -52,7 +52,9 @@ def save(folder: Path, run: Run, session: int) -> None:
         "dead_letters": len(run.dead_letters),
         "sha256": _digest(text),
     }
-    atomic.write(record_path, json.dumps(record, indent=1, sort_keys=True) + "\n")
+    atomic.write(
+        folder / "raw" / f"{name}.json", json.dumps(record, indent=1, sort_keys=True) + "\n"
+    )
 
 
 def names(folder: Path) -> list[str]:
