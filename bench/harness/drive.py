@@ -66,12 +66,14 @@ def run_cell(
     plan: Sequence[Work] | None = None,
     weights: Mapping[str, float] | None = None,
     stop_after: float | None = None,
+    course: type[Course] = Course,
 ) -> Run:
     """Run a cell and return what happened, rows of the ideal server included.
 
     ``plan`` replaces the workload's tasks, ``weights`` those that its tenants are meant to
     have. With ``stop_after`` producer and workers are stopped that many seconds after the first
     planned arrival: bodies that run may end, all else is missing, the ending is ``truncated``.
+    ``course`` is a kind of its own where the plan is not sent at its arrivals.
 
     Ends when every task is completed or dead; ``timed-out`` when that takes the profile's ``grace``
     longer than the ideal server, ``truncated`` when the producer ended before its plan did,
@@ -101,22 +103,22 @@ def run_cell(
         account = Account(works)
         fleet.warm_up(account, tail)
         last = max(row.finished or 0.0 for row in best)
-        course = Course(arm, fleet, account, tail, watch, last + profile.grace)
-        course.run(stop_after)
+        followed = course(arm, fleet, account, tail, watch, last + profile.grace)
+        followed.run(stop_after)
     return Run(
         cell=cell,
         seed=seed,
         slots=profile.slots,
-        rows=account.rows(course.dead),
+        rows=account.rows(followed.dead),
         ideal=best,
-        ending=course.ending,
-        reason=course.reason,
+        ending=followed.ending,
+        reason=followed.reason,
         elapsed=time.monotonic() - started,
-        worker_cpu=course.used.worker,
-        scheduler_cpu=course.used.scheduler,
-        server_cpu=course.used.server,
-        producer_cpu=course.used.producer,
-        server_us=course.used.server_us,
-        dead_letters=tuple(course.dead_letters),
+        worker_cpu=followed.used.worker,
+        scheduler_cpu=followed.used.scheduler,
+        server_cpu=followed.used.server,
+        producer_cpu=followed.used.producer,
+        server_us=followed.used.server_us,
+        dead_letters=tuple(followed.dead_letters),
         versions=lab.versions,
     )
