@@ -16,7 +16,7 @@ from tq_celery.settings import Settings
 from tq_celery.store.contract import Return, Token
 from tq_celery.store.memory_store import MemoryStore
 
-__all__ = ["Simulation", "jain"]
+__all__ = ["Simulation"]
 
 
 class Simulation:
@@ -142,8 +142,3 @@ def _cost(record: bytes) -> float:
     from tq_celery.store.record import unpack_record
 
     return unpack_record(record).cost
-
-
-def jain(shares: list[float]) -> float:
-    """Return Jain's index of fairness: 1 when all are equal, 1/n when one has everything."""
-    return sum(shares) ** 2 / (len(shares) * sum(share * share for share in shares))
