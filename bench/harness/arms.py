@@ -1,25 +1,18 @@
-"""The arms of a comparison: an application, its broker, and how much work it still holds."""
+"""The arms of a comparison by name."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Protocol
 
-import amqp
-
-from baseline import settings
-from baseline.queues import DYNAMIC_LEVELS, LEVELS, QUEUE, TENANTS, lists, queue_of
+from baseline.queues import DYNAMIC_LEVELS, LEVELS, QUEUE, lists, queue_of
+from bench.harness.arm import Arm
 from bench.harness.errors import BenchError
-from bench.harness.measure import total_microseconds
 from bench.harness.servers import RabbitMQServer, RedisServer
-from tq_celery.settings import Settings
-from tq_celery.store.inspect import Inspector
-from tq_celery.store.keys import Keys
-from tq_celery.store.redis_store import RedisStore
-from tq_celery.store.wipe import wipe
+from bench.harness.stock_arms import RabbitMQArm, RedisArm, RedisPlusArm
+from bench.harness.tq_arm import TQArm
 
 __all__ = [
     "ARMS",
@@ -32,9 +25,6 @@ __all__ = [
     "make_arm",
 ]
 
-#: Commands that a scheduler's processes send beside their scripts.
-_OURS_DIRECT = ("xread", "xreadgroup", "hmget")
-
 
 class Servers(Protocol):
     """The servers of a run; asking for one starts it, BenchError when it cannot be."""
@@ -44,223 +34,6 @@ class Servers(Protocol):
 
     @property
     def rabbitmq(self) -> RabbitMQServer: ...
-
-
-class Arm(Protocol):
-    """One side of a comparison."""
-
-    @property
-    def name(self) -> str:
-        """The word in tables and JSON."""
-
-    @property
-    def app(self) -> str:
-        """Module of the Celery application: ``app``, ``TASKS`` and ``options(work)``."""
-
-    @property
-    def scheduled(self) -> bool:
-        """Whether a scheduler process is on the path."""
-
-    @property
-    def prefetch(self) -> int | None:
-        """Celery's prefetch multiplier for its workers; ``None`` leaves Celery's default."""
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        """Environment of its producer, worker and scheduler."""
-
-    def reset(self) -> None:
-        """Forget all work of earlier runs."""
-
-    def delete(self) -> None:
-        """Leave nothing on the server; for the end of a run, when no process uses it any more."""
-
-    def unsettled(self) -> int | None:
-        """Return tasks sent and not acknowledged; ``None`` when the broker cannot tell cheaply."""
-
-    def left(self) -> int:
-        """Return tasks that are still there after the worker has stopped."""
-
-    def dead_letters(self) -> list[dict[str, object]]:
-        """Return what was given up; stock brokers know no such thing."""
-
-    def server_cpu(self) -> float:
-        """Return CPU seconds of the server that carries the tasks."""
-
-    def server_us(self) -> float:
-        """Return the server's own account of microseconds in commands so far; 0: it keeps none."""
-
-
-@dataclass(frozen=True)
-class RedisArm:
-    """Stock Celery on kombu's Redis transport; ``lists`` are the keys of its queues."""
-
-    server: RedisServer
-    name: str = "redis"
-    app: str = "baseline.redis_app"
-    scheduled: bool = False
-    prefetch: int | None = None
-    lists: tuple[str, ...] = (QUEUE,)
-    tenants: tuple[str, ...] = ()
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        return {settings.BROKER: self.server.url(), TENANTS: ",".join(self.tenants)}
-
-    def reset(self) -> None:
-        self.server.client.flushall()
-
-    def delete(self) -> None:
-        self.reset()
-
-    def unsettled(self) -> int | None:
-        # Ready tasks are in lists; tasks handed to the worker wait for their ack in a hash.
-        pipe = self.server.client.pipeline(transaction=True).hlen("unacked")
-        for name in self.lists:
-            pipe.llen(name)
-        return sum(map(int, pipe.execute()))
-
-    def left(self) -> int:
-        return self.unsettled() or 0
-
-    def dead_letters(self) -> list[dict[str, object]]:
-        return []
-
-    def server_cpu(self) -> float:
-        return self.server.cpu()
-
-    def server_us(self) -> float:
-        # kombu calls no scripts, so no command is counted twice.
-        return sum(stats.usec for stats in self.server.command_calls().values())
-
-
-@dataclass(frozen=True)
-class RedisPlusArm(RedisArm):
-    """Stock Celery on celery-redis-plus."""
-
-    name: str = "redis_plus"
-    app: str = "baseline.redis_plus_app"
-
-    def unsettled(self) -> int | None:
-        # One hash per message until it is acknowledged, indexed per queue by a sorted set.
-        return int(self.server.client.zcard("messages_index:celery"))
-
-    def server_us(self) -> float:
-        # The commands of its scripts are sent by clients too: a sum would count them twice.
-        return 0.0
-
-
-@dataclass(frozen=True)
-class RabbitMQArm:
-    """Stock Celery on RabbitMQ."""
-
-    server: RabbitMQServer
-    name: str = "rabbitmq"
-    app: str = "baseline.rabbitmq_app"
-    scheduled: bool = False
-    prefetch: int | None = None
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        return {settings.BROKER: self.server.url()}
-
-    @contextlib.contextmanager
-    def _channel(self) -> Iterator[Any]:
-        connection = amqp.Connection(f"127.0.0.1:{self.server.port}", "guest", "guest")
-        connection.connect()
-        with contextlib.closing(connection):
-            yield connection.channel()
-
-    def reset(self) -> None:
-        with self._channel() as channel:
-            channel.queue_delete(QUEUE)
-
-    def delete(self) -> None:
-        self.reset()
-
-    def unsettled(self) -> int | None:
-        # AMQP tells a client how many messages are ready, never how many are unacknowledged.
-        return None
-
-    def left(self) -> int:
-        with self._channel() as channel:
-            # Unacknowledged messages are ready again once their consumer's connection is gone.
-            return int(channel.queue_declare(QUEUE, passive=True).message_count)
-
-    def dead_letters(self) -> list[dict[str, object]]:
-        return []
-
-    def server_cpu(self) -> float:
-        return self.server.cpu()
-
-    def server_us(self) -> float:
-        return 0.0
-
-
-@dataclass(frozen=True)
-class TQArm:
-    """Celery on Redis with ``TQ`` attached: tasks pass through the scheduler.
-
-    ``weights`` are the tenants' shares where they are not 1.
-    """
-
-    server: RedisServer
-    name: str = "tq"
-    app: str = "bench.harness.tq_app"
-    scheduled: bool = True
-    policy: str = "wfq"
-    namespace: str = "bench"
-    prefetch: int | None = None
-    weights: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        return {
-            settings.BROKER: self.server.url(),
-            "TQ_URL": self.server.url(),
-            "TQ_NAMESPACE": self.namespace,
-            "TQ_POLICY": self.policy,
-        }
-
-    def reset(self) -> None:
-        self.server.client.flushall()
-        if self.weights:
-            loaded = Settings.load(None, url=self.server.url(), namespace=self.namespace)
-            with contextlib.closing(RedisStore.open(loaded)) as store:
-                for tenant, weight in self.weights:
-                    store.set_weight(tenant.encode(), weight)
-
-    def delete(self) -> None:
-        wipe(self.server.client, Keys(self.namespace))
-
-    def unsettled(self) -> int | None:
-        return sum(map(int, self.server.client.hvals(Keys(self.namespace).name("live"))))
-
-    def left(self) -> int:
-        return self.unsettled() or 0
-
-    def dead_letters(self) -> list[dict[str, object]]:
-        inspector = Inspector(self.server.client, Keys(self.namespace))
-        return [
-            {
-                "entry": letter.entry,
-                "key": letter.key,
-                "queue": letter.queue,
-                "tenant": letter.tenant.decode(errors="replace"),
-                "reason": letter.reason,
-                "attempts": letter.attempts,
-                "outcome": letter.outcome,
-                "at": letter.at,
-                "payload": letter.payload.decode(errors="replace"),
-            }
-            for letter in inspector.dead(max(1, inspector.dead_count()))
-        ]
-
-    def server_cpu(self) -> float:
-        return self.server.cpu()
-
-    def server_us(self) -> float:
-        return total_microseconds(self.server.command_calls(), direct=_OURS_DIRECT)
 
 
 @dataclass(frozen=True)
