@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
 import click
+from kombu.exceptions import OperationalError
 
 from tq_celery.cli.durations import duration
 from tq_celery.cli.groups import CommandError, TQCommand, option
 from tq_celery.cli.output import print_json
 from tq_celery.cli.produce_report import Progress, Report, plan_text
 from tq_celery.cli.session import Session, with_session
-from tq_celery.errors import BulkError, DuplicateTaskError, ProduceError, StoreUnavailableError
+from tq_celery.errors import (
+    BulkError,
+    DuplicateTaskError,
+    ProduceError,
+    QueueFullError,
+    StoreError,
+    StoreUnavailableError,
+)
 from tq_celery.produce.claim import Claim, Run, take
 from tq_celery.produce.follow import Follower, follow
 from tq_celery.produce.halt import halted_by_signals
 from tq_celery.produce.offer import Offer
-from tq_celery.produce.pace import submit
+from tq_celery.produce.pace import Submitted, submit
 from tq_celery.produce.target import Target, target_of
 from tq_celery.produce.task import Exec
 from tq_celery.store.run_book import RunBook
@@ -29,6 +39,9 @@ __all__ = ["produce"]
 
 #: Length of the arrivals in seconds, when neither a window nor a count is asked for.
 WINDOW = 60.0
+
+#: Seconds between two looks at the results while tasks are submitted.
+READ_EVERY = 0.25
 
 
 @click.command(
@@ -180,7 +193,7 @@ def produce(
     )
     if at_once:
         works = [work._replace(at=0.0) for work in works]
-    offer = Offer(workload, works, seed, workload if prefix is None else prefix, how)
+    offer = Offer(workload, works, seed, workload if prefix is None else prefix, how, queue)
     report = Report(offer, slots)
     if dry_run:
         _print(session, report, "\n".join(plan_text(offer, slots)))
@@ -210,25 +223,42 @@ def _run(session: Session, target: Target, report: Report, wait: bool) -> int:
         claim = take(book, offer.run, wanted, settings.done_memory)
         if not session.json:
             _announce(report, claim)
+        if wait:
+            report.follower = Follower(book, offer.run, len(offer.works), claim.run.results)
         try:
             report.done = submit(
-                offer.works, claim, target.sender(offer), halt, progress.submitting
+                offer.works, claim, target.sender(offer), halt, _watch(progress, report)
             )
-            if wait and not halt.is_set():
-                follower = Follower(book, offer.run, len(offer.works), claim.run.results)
-                report.follower = follower
-                report.unseen = follow(follower, store, halt, progress.waiting)
+            if report.follower is not None and not halt.is_set():
+                report.unseen = follow(report.follower, store, halt, progress.waiting)
         except BulkError as error:
             raise _stopped(claim, error) from error
         except StoreUnavailableError as error:
             if report.done is None:
                 raise _stopped(claim, error) from error
-            raise
+            raise ProduceError(
+                f"all {len(offer.works)} tasks are submitted; waiting for them ended: {error}"
+            ) from error
         finally:
             progress.close()
         if halt.is_set():
             click.echo(f"tq: stopped by {halt.word}", err=True)
         return halt.exit_code
+
+
+def _watch(progress: Progress, report: Report) -> Callable[[Submitted], None]:
+    """Return what is called while tasks are submitted."""
+    read = time.monotonic()
+
+    def look(done: Submitted) -> None:
+        nonlocal read
+        progress.submitting(done)
+        # Results are capped: those of a long run have to be read while they are there.
+        if report.follower is not None and time.monotonic() - read > READ_EVERY:
+            report.follower.poll()
+            read = time.monotonic()
+
+    return look
 
 
 def _announce(report: Report, claim: Claim) -> None:
@@ -250,6 +280,8 @@ def _stopped(claim: Claim, error: Exception) -> ProduceError:
     run = claim.run
     if isinstance(reason, DuplicateTaskError):
         return ProduceError(f"{reason}; choose another --seed or --prefix")
+    if not isinstance(reason, StoreError | OperationalError | QueueFullError):
+        return ProduceError(f"submitting stopped after {run.sent} of {run.total} tasks: {reason}")
     return ProduceError(
         f"submitting stopped after {run.sent} of {run.total} tasks: {reason}; the same command "
         "goes on with the rest"

@@ -4,7 +4,7 @@ A run is known by its name, ``<prefix>-<seed>``, from which the ids of its tasks
 namespace has an entry for each, which outlives the tasks. Before a producer submits anything it
 reads the entry and says what it found:
 
-- none: the run is new.
+- none, or one of which no task was taken: the run is new.
 - it is finished, or its tasks are other ones: refused.
 - another producer is at it and has been heard of lately: refused.
 - it was interrupted: it goes on where it was.
@@ -96,8 +96,8 @@ class Claim:
             self.note(sent, upto)
 
     def release(self, sent: int, upto: int) -> None:
-        """Write how far the run is, and let it go."""
-        self.run = replace(self.run, owner="")
+        """Write how far the run is, and let it go; :attr:`run` says so even if that fails."""
+        self.run = replace(self.run, owner="", sent=sent, upto=max(upto, sent))
         self.note(sent, upto)
 
     def _write(self, run: Run) -> None:
@@ -116,20 +116,24 @@ def take(book: RunBook, name: str, wanted: Run, done_memory: float) -> Claim:
     ``done_memory`` is in seconds. An interrupted run keeps its entry's progress.
     """
     raw, now = book.read(name)
-    found = wanted
-    if raw:
-        try:
-            found = Run.decode(raw)
-        except ValueError as error:
-            raise ProduceError(f"run {name} has an entry of another version; {_ADVICE}") from error
+    found = _read(name, raw)
+    if found is not None and (found.upto or found.owner):
         _check(name, found, wanted, now, done_memory)
     else:
+        # New, or a run of which every task was refused: its ids are free.
         found = replace(wanted, began=now, results=book.last_result())
     mine = f"{socket.gethostname()}/{os.getpid()}"
     run = replace(found, owner=mine, seen=now)
     if not book.note(name, raw, run.encode()):
         raise ProduceError(f"another producer has just taken run {name}")
     return Claim(book, name, run.encode(), run, now)
+
+
+def _read(name: str, raw: bytes) -> Run | None:
+    try:
+        return Run.decode(raw) if raw else None
+    except ValueError as error:
+        raise ProduceError(f"run {name} has an entry of another version; {_ADVICE}") from error
 
 
 def _check(name: str, found: Run, wanted: Run, now: int, done_memory: float) -> None:

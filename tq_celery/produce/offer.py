@@ -24,7 +24,8 @@ _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 class Offer:
     """A workload by name with its tasks; task ``job`` has the id ``<prefix>-<seed>-<job>``.
 
-    SettingsError for a prefix that is not 1 to 64 letters, digits or one of ``_.:-``.
+    SettingsError for a prefix that is not 1 to 64 letters, digits or one of ``_.:-``, and for an
+    empty queue.
     """
 
     workload: str
@@ -32,8 +33,12 @@ class Offer:
     seed: int
     prefix: str
     exec: Exec = "sleep"
+    #: The queue asked for; None is the application's own.
+    queue: str | None = None
 
     def __post_init__(self) -> None:
+        if self.queue == "":
+            raise SettingsError("queue", self.queue, "a name")
         if not _PREFIX.fullmatch(self.prefix):
             raise SettingsError("prefix", self.prefix, "1 to 64 letters, digits or _ . : -")
 
@@ -49,7 +54,7 @@ class Offer:
     @cached_property
     def digest(self) -> str:
         """What tells these tasks from all others, in hexadecimal."""
-        return hashlib.sha256(f"{digest(self.works)} {self.exec}".encode()).hexdigest()
+        return hashlib.sha256(f"{digest(self.works)} {self.exec} {self.queue}".encode()).hexdigest()
 
     @property
     def span(self) -> float:

@@ -68,8 +68,8 @@ def target_of(app: Any, settings: Settings, queue: str | None) -> Target:
     """
     if app is None:
         given = {name: getattr(settings, name) for name in Settings.names()}
-        # What would send a task elsewhere than into the namespace.
-        given |= {"fraction": 1.0, "on_unavailable": "raise", "routes": {}}
+        # A pattern may match the task and name a parameter that it does not have.
+        given["routes"] = {}
         return Target(build(queue or QUEUE, **given), queue or QUEUE, {}, own=True)
     tq = vars(app).get("tq")
     if tq is None:

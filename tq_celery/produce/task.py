@@ -19,9 +19,13 @@ Exec = Literal["sleep", "cpu"]
 def register(tq: TQ) -> Any:
     """Declare the task on an application and return it.
 
-    Tenant, cost, priority and deadline come with each call.
+    Tenant, cost, priority and deadline come with each call. No call goes to the broker, whatever
+    the settings say: a run has to know where its tasks are.
     """
-    return tq.task(name=NAME, acks_late=True, ignore_result=True)(work)
+    declare = tq.task(
+        name=NAME, fraction=1.0, on_unavailable="raise", acks_late=True, ignore_result=True
+    )
+    return declare(work)
 
 
 def work(job: int, seconds: float, exec: Exec = "sleep") -> None:  # noqa: A002

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from tq_celery.errors import SettingsError
 
 __all__ = ["DeadlineRule"]
+
+#: Greatest part of a rule: with the longest run time a scheduler still takes the deadline.
+MOST = 10_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,8 @@ class DeadlineRule:
     def __post_init__(self) -> None:
         for name in ("base", "factor", "jitter"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and 0 <= value <= 1e6):
-                raise SettingsError(f"deadline {name}", value, "a number from 0 to 1000000")
+            if not 0 <= value <= MOST:
+                raise SettingsError(f"deadline {name}", value, f"a number from 0 to {MOST:g}")
         if self.base + self.factor == 0:
             raise SettingsError("deadline base", self.base, "more than 0 where the factor is 0")
 

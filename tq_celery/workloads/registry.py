@@ -46,6 +46,9 @@ DEFAULT_LOAD = 1.25
 #: Most tasks of one workload; about 300 MB of them.
 MOST_TASKS = 1_000_000
 
+#: Longest run time of any task, in seconds.
+LONGEST = 86_400.0
+
 #: Shape and shortest run time of ``heavy_tailed``.
 _ALPHA, _SHORTEST = 1.3, 0.015
 
@@ -207,11 +210,11 @@ def _check(
         _number("load", load, 1e-6, 1e6)
     if rate is not None and not (rate == math.inf and count is not None):
         _number("rate", rate, 1e-6, 1e9)
-    _number("longest", longest, 0.016, 1e6)
+    _number("longest", longest, 0.016, LONGEST)
     if (seconds is None) == (name == "fixed"):
         raise SettingsError("seconds", seconds, "the run time of fixed, and of no other workload")
     if seconds is not None:
-        _number("seconds", seconds, 0.0, 1e6)
+        _number("seconds", seconds, 0.0, LONGEST)
     if (trace is None) == (name == "trace"):
         raise SettingsError("trace", trace, "a file for the trace workload, and for no other")
 

@@ -97,6 +97,7 @@ def test_other_tasks_under_the_same_ids_are_refused_before_the_first(
     assert tq(*line, "5").exit_code == 0
     assert "run uniform-1 is taken: 5 tasks of uniform with other options" in refused(*line, "6")
     assert "run uniform-1 is taken" in refused(*line, "5", "--exec", "cpu")
+    assert "run uniform-1 is taken" in refused(*line, "5", "--queue", "other")
     assert accepted(space) == 5
 
 
@@ -216,6 +217,7 @@ def test_an_application_of_ones_own(
         ("uniform --count 5 --deadline 1 1 1 --no-deadline", "--deadline and --no-deadline"),
         ("uniform --count 5 --exec both", "'both' is not one of"),
         ("uniform --count 99999999", "count: 99999999"),
+        ("uniform --count 5 --queue=", "queue: '' is not allowed"),
     ],
 )
 def test_bad_options_are_one_line_and_nothing_is_submitted(

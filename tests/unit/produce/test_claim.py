@@ -80,6 +80,14 @@ def test_other_tasks_under_the_same_ids_are_refused(
     assert book.read("r-1")[0] == before
 
 
+def test_a_run_of_which_nothing_was_taken_leaves_its_ids_free(
+    book: RunBook, left: Callable[..., None]
+) -> None:
+    left(results="7-7")
+    claim = take(book, "r-1", replace(WANTED, digest="another"), HOUR)
+    assert (claim.run.digest, claim.start, claim.run.results) == ("another", 0, "0")
+
+
 def test_a_run_that_was_let_go_goes_on_where_it_was(
     book: RunBook, left: Callable[..., None]
 ) -> None:

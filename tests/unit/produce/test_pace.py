@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tq_celery.errors import StoreUnavailableError
+from tq_celery.errors import BulkError, StoreUnavailableError
 from tq_celery.produce.claim import Claim
 from tq_celery.produce.pace import BATCH, Submitted, submit
 from tq_celery.workloads.work import Work
@@ -123,6 +123,18 @@ def test_a_halt_ends_it_between_two_batches() -> None:
     done = submit(works(1000, 0.01), claim, Sink(), halt, look)
     assert 3 <= done.sent < 1000
     assert claim.released == (done.sent, done.sent), "what was sent is known to the task"
+
+
+def test_what_was_refused_as_a_whole_is_known_not_to_be_there() -> None:
+    claim = Notes()
+    errors: dict[int, Exception] = {0: ValueError("no"), 1: ValueError("no")}
+
+    def refuse(tasks: Sequence[Work]) -> None:
+        raise BulkError(errors, [None, None])
+
+    with pytest.raises(BulkError):
+        submit(works(2, 0.0), claim, refuse, threading.Event(), lambda done: None)
+    assert claim.released == (0, 0)
 
 
 def test_a_failure_passes_and_leaves_what_is_not_known() -> None:

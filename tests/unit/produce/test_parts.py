@@ -41,10 +41,11 @@ def test_two_offers_differ_by_anything_that_their_tasks_do() -> None:
     digests = {
         Offer("uniform", WORKS, 1, "p").digest,
         Offer("uniform", WORKS, 1, "p", "cpu").digest,
+        Offer("uniform", WORKS, 1, "p", queue="q").digest,
         Offer("uniform", WORKS[:9], 1, "p").digest,
         Offer("uniform", [w._replace(at=0.0) for w in WORKS], 1, "p").digest,
     }
-    assert len(digests) == 4
+    assert len(digests) == 5
     assert Offer("uniform", WORKS, 2, "q").digest in digests
 
 
@@ -86,9 +87,12 @@ def test_one_line_registers_the_task_on_any_application() -> None:
 def test_the_application_made_here_is_where_the_settings_are() -> None:
     settings = Settings(url="redis://h:1/0", namespace="n", fraction=0.5, on_unavailable="broker")
     target = target_of(None, settings, None)
-    own = target.app.tq.settings
+    tq = target.app.tq
+    own = tq.settings
     assert (own.url, own.namespace, target.queue) == ("redis://h:1/0", "n", "produce")
-    assert (own.fraction, own.on_unavailable) == (1.0, "raise"), "nothing goes elsewhere"
+    rules = tq.routes.rules_of(NAME, target.app.tasks[NAME])
+    assert tq.publisher.fraction(rules) == 1.0, "nothing goes to the broker"
+    assert tq.publisher.on_unavailable(rules) == "raise"
     assert target_of(None, settings, "mine").queue == "mine"
     assert build().conf.broker_url.startswith("memory://")
 
