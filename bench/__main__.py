@@ -9,7 +9,7 @@ from types import FrameType
 
 import click
 
-from bench.commands import merge, report
+from bench.commands import digest, merge, report, tables
 from bench.experiments import (
     ceiling,
     control,
@@ -66,7 +66,7 @@ for experiment in EXPERIMENTS:
     main.add_command(experiment)
 
 
-for tool in (merge.command, report.command):
+for tool in (merge.command, report.command, digest.command, tables.command):
     main.add_command(tool)
 
 
