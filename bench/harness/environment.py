@@ -13,7 +13,7 @@ from bench.harness.process import ROOT
 
 __all__ = ["describe"]
 
-_PACKAGES = ("tq-celery", "celery", "kombu", "redis", "hiredis", "amqp")
+_PACKAGES = ("tq-celery", "celery", "kombu", "redis", "hiredis", "amqp", "celery-redis-plus")
 
 
 def _versions() -> dict[str, str]:
