@@ -25,29 +25,33 @@ WORKLOADS = ("uniform", "bursty", "heavy_tailed", "multi_tenant")
 Measure = Callable[[Repetition], Measured | None]
 
 
-def _level_spread(workload: str) -> Measure:
-    return lambda cells: over_ideal(cells.get("tq-priority", workload), priority_spread)
-
-
-def _published_level_spread(workload: str) -> Measure:
+def _level_spread(arm: str, workload: str) -> Measure:
     def measure(cells: Repetition) -> Measured | None:
-        cell = cells.get("tq-priority", workload)
+        cell = cells.get(arm, workload)
         real = priority_spread(cell, False) if cell else None
         return Measured(real, priority_spread(cell, True)) if cell and real else None
 
     return measure
 
 
-def _even_levels(arm: str) -> Measure:
-    """Return the widest spread by level that ``arm`` has on any workload."""
+def _beside_ideal(arm: str, workload: str) -> Measure:
+    return lambda cells: over_ideal(cells.get(arm, workload), priority_spread)
 
-    def measure(cells: Repetition) -> Measured | None:
-        found = [cell for workload in WORKLOADS if (cell := cells.get(arm, workload))]
-        real = [spread for cell in found if (spread := priority_spread(cell, False))]
-        ideal = [spread for cell in found if (spread := priority_spread(cell, True))]
-        return Measured(max(real), max(ideal, default=None)) if real else None
 
-    return measure
+def _by_level(arm: str, workload: str) -> list[Rule[Repetition]]:
+    """Return the rules on how much p95 differs between priority levels."""
+    policy, needs = arm.removeprefix("tq-"), f"{arm} on {workload}"
+    other = "" if arm == "tq-priority" else "this policy does not look at the priority"
+    return [
+        Rule(
+            f"{policy}, {workload}: slowest priority level's p95 / fastest level's", needs,
+            _level_spread(arm, workload), note=other,
+        ),
+        Rule(
+            f"{policy}, {workload}: that spread / the ideal server's", needs,
+            _beside_ideal(arm, workload), at_least=0.85, at_most=1.15, note=other,
+        ),
+    ]  # fmt: skip
 
 
 def _edf_longest(cells: Repetition) -> Measured | None:
@@ -102,26 +106,9 @@ def _throughputs(workload: str) -> Measure:
 RULES: tuple[Rule[Repetition], ...] = (
     *(
         rule
+        for arm in ("tq-priority", "tq-fifo", "tq-edf", "tq-wfq")
         for workload in WORKLOADS
-        for rule in (
-            Rule(
-                f"priority, {workload}: slowest level's p95 / fastest level's",
-                f"tq-priority on {workload}", _published_level_spread(workload),
-            ),
-            Rule(
-                f"priority, {workload}: that spread / the ideal server's",
-                f"tq-priority on {workload}", _level_spread(workload),
-                at_least=0.85, at_most=1.15,
-            ),
-        )
-    ),
-    *(
-        Rule(
-            f"{arm.removeprefix('tq-')}: slowest level's p95 / fastest level's, any workload",
-            f"{arm} on any workload", _even_levels(arm), at_most=1.1,
-            note="this policy does not look at the priority",
-        )
-        for arm in ("tq-fifo", "tq-edf", "tq-wfq")
+        for rule in _by_level(arm, workload)
     ),
     Rule(
         "edf, heavy_tailed: missed deadlines / the ideal server's", "tq-edf on heavy_tailed",

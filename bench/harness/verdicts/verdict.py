@@ -83,7 +83,7 @@ def apply(rule: Rule[Cells], repetitions: Sequence[Cells]) -> Verdict:
     if not found:
         return Verdict(
             rule.name, None, None, None, None, rule.bound, 0, "not judged",
-            f"nothing to measure without complete cells: {rule.needs}",
+            f"no complete cells to compare, or figures of 0: {rule.needs}",
         )  # fmt: skip
     values = [each.value for each in found]
     ideals = [each.ideal for each in found if each.ideal is not None]

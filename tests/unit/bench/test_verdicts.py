@@ -61,7 +61,7 @@ def test_the_median_over_the_repetitions_that_have_a_figure_is_judged() -> None:
 def test_without_cells_there_is_no_verdict() -> None:
     found = apply(RULE, [None])
     assert (found.outcome, found.measured) == ("not judged", None)
-    assert found.why == "nothing to measure without complete cells: some cells"
+    assert found.why == "no complete cells to compare, or figures of 0: some cells"
 
 
 def test_without_a_bound_a_figure_is_published() -> None:
@@ -121,7 +121,7 @@ def test_the_spread_by_level_is_compared_with_the_ideal_one() -> None:
         for i, real in enumerate([0.1, 0.5, 0.0])
     ]  # fmt: skip
     found = judge("matrix", cells)
-    published = verdict("priority, uniform: slowest level's p95 / fastest level's", found)
+    published = verdict("priority, uniform: slowest priority level's p95 / fastest level's", found)
     assert published.ideal == 60
     assert published.measured == pytest.approx(60 / 1.1)
     judged = verdict("priority, uniform: that spread / the ideal server's", found)
