@@ -13,10 +13,12 @@ from bench.experiments.fairgate.observe import Observation, observe
 from bench.experiments.fairgate.run import SLOTS, WORKERS, contend, plan, shares
 from bench.harness import environment
 from bench.harness.arms import ARMS
+from bench.harness.cell_options import Word
 from bench.harness.errors import BenchError
 from bench.harness.lab import Lab
 from bench.harness.measure import spread
 from bench.harness.options import common, server_kind
+from bench.harness.options import repetitions as repetitions_option
 from bench.harness.report import emit, progress, table
 from bench.harness.turns import turns
 
@@ -27,9 +29,14 @@ SHORTEST, LONGEST = 1.0, 4.0
 
 
 @click.command("fairgate")
-@click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1))
-@click.option("--arm", default="tq-wfq", show_default=True, type=click.Choice(ARMS), help="Judged.")
-@click.option("--baseline", default="redis-priority", show_default=True, type=click.Choice(ARMS))
+@repetitions_option(3)
+@click.option(
+    "--arm", default="tq-wfq", show_default=True, type=Word(ARMS), metavar="ARM", help="Judged."
+)
+@click.option(
+    "--baseline", default="redis-priority", show_default=True, type=Word(ARMS), metavar="ARM",
+    help="What it is judged against.",
+)  # fmt: skip
 @click.option(
     "--window", nargs=2, default=(1.0, 4.0), show_default=True, type=float,
     help="First and last second of the observation.",
