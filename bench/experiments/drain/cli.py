@@ -18,8 +18,10 @@ from bench.harness.errors import BenchError
 from bench.harness.interpreters import python_313
 from bench.harness.measure import paired_ratio
 from bench.harness.options import common, server_kind
+from bench.harness.prefetch import best_prefetch
 from bench.harness.report import emit, progress, table
 from bench.harness.servers import rabbitmq_server, redis_server
+from bench.harness.turns import turns
 
 __all__ = ["command"]
 
@@ -41,30 +43,27 @@ class Comparison:
         for arm in self.arms:
             if not arm.scheduled:
                 self.prefetch[pool, arm.name] = prefetch or self._best(arm, pool, tasks // 4)
-        for repetition in range(repetitions):
-            for arm in self.arms if repetition % 2 == 0 else reversed(self.arms):
-                run = drain(
-                    arm, pool, tasks,
-                    prefetch=self.prefetch.get((pool, arm.name)), python=self.python,
-                )  # fmt: skip
-                self.runs.setdefault((pool, arm.name), []).append(run)
-                progress(
-                    f"drain {self.label} {pool} {repetition + 1}/{repetitions} "
-                    f"{arm.name}: {run.rate:,.0f}/s"
-                )
+        for repetition, arm in turns(repetitions, self.arms):
+            run = drain(
+                arm, pool, tasks,
+                prefetch=self.prefetch.get((pool, arm.name)), python=self.python,
+            )  # fmt: skip
+            self.runs.setdefault((pool, arm.name), []).append(run)
+            progress(
+                f"drain {self.label} {pool} {repetition + 1}/{repetitions} "
+                f"{arm.name}: {run.rate:,.0f}/s"
+            )
 
     def _best(self, arm: Arm, pool: str, tasks: int) -> int:
-        rates = {
-            multiplier: drain(arm, pool, tasks, prefetch=multiplier, python=self.python).rate
-            for multiplier in PREFETCH
-        }
-        best = max(rates, key=rates.__getitem__)
+        found = best_prefetch(
+            PREFETCH, lambda each: drain(arm, pool, tasks, prefetch=each, python=self.python).rate
+        )
         progress(
             f"drain {self.label} {pool} {arm.name}: prefetch "
-            + ", ".join(f"{key} {rate:,.0f}/s" for key, rate in rates.items())
-            + f"; using {best}"
+            + ", ".join(f"{key} {rate:,.0f}/s" for key, rate in found.figures.items())
+            + f"; using {found.best}"
         )
-        return best
+        return found.best
 
     def ratio(self, pool: str, rival: str) -> dict[str, float]:
         """Return how many times faster than ``rival`` we were, repetition by repetition."""
