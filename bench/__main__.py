@@ -13,6 +13,7 @@ from bench.commands import digest, merge, report, tables
 from bench.experiments import (
     ceiling,
     control,
+    crash,
     delayed,
     drain,
     fairgate,
@@ -40,6 +41,7 @@ EXPERIMENTS = (
     latency.command,
     delayed.command,
     race.command,
+    crash.command,
     retrystorm.command,
     fairgate.command,
     headtohead.command,

@@ -38,5 +38,5 @@ def repetitions(default: int) -> Callable[[Command], Command]:
     """Return a decorator that adds ``--repetitions`` with its default."""
     return click.option(
         "--repetitions", default=default, show_default=True, type=click.IntRange(1),
-        help="How often everything is measured; repetition i uses seed + i.",
+        help="How often everything is measured.",
     )  # fmt: skip

@@ -174,8 +174,8 @@ class FaultProxy:
                 self._pump("up", reader, far_writer, silent),
                 self._pump("down", far_reader, writer, silent),
             )
-        except OSError:
-            pass
+        except (OSError, asyncio.CancelledError):
+            pass  # cancelled by the end of the proxy, which waits for this
         finally:
             self._writers -= pair
             for each in pair:

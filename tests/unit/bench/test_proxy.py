@@ -156,3 +156,13 @@ def test_nothing_is_left_running(proxy: FaultProxy) -> None:
             assert ask(connection) == b"ping"
             name = inner._thread.name
         assert not inner._thread.is_alive(), name
+
+
+def test_an_open_connection_ends_with_the_proxy_quietly(caplog) -> None:
+    """Seen to fail: a cancelled pump used to be logged as an error by asyncio."""
+    with echo() as port, FaultProxy(port) as proxy:
+        connection = connect(proxy)
+        assert ask(connection) == b"ping"
+    with connection:
+        pass
+    assert caplog.records == []
