@@ -26,6 +26,10 @@ class Event(NamedTuple):
     source: int
 
 
+#: What stands for the words that a line has not.
+_LACKING = ("", "0", "0", "")
+
+
 class Tail:
     """Reads files that other processes append lines to; a line counts once it is whole."""
 
@@ -43,7 +47,8 @@ class Tail:
         for source, file in enumerate(self._files):
             *lines, self._rests[source] = (self._rests[source] + file.read()).split(b"\n")
             for line in lines:
-                word, job, at, executor = (*line.decode().split(), "0", "0", "")[:4]
+                words = line.decode().split()
+                word, job, at, executor = (*words, *_LACKING[len(words) :])
                 yield Event(word, int(job), float(at), executor, source)
 
 

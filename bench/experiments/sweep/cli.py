@@ -23,7 +23,7 @@ LOADS = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
     "--workload", "workloads", multiple=True, type=Word(WORKLOADS), default=("heavy_tailed",),
     show_default=True, help="Only these.",
 )  # fmt: skip
-@cell_options()
+@cell_options("sweep")
 def command(
     loads: tuple[float, ...],
     workloads: tuple[str, ...],
