@@ -68,7 +68,8 @@ def _producer(summaries: Sequence[CellSummary]) -> Iterator[str]:
 
 
 def _sessions(sessions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    environments = [session.get("environment", {}) for session in sessions]
+    # One that was ended before its first cell has measured nothing.
+    environments = [session["environment"] for session in sessions if session["cells"]]
     busy = [each["load"] for each in environments if each.get("load", 0) > BUSY]
     if busy:
         yield (

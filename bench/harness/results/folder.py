@@ -79,6 +79,7 @@ class Results:
             manifest.sessions.append({
                 "started": datetime.now(UTC).isoformat(timespec="seconds"),
                 "environment": plain(dict(environment)),
+                "cells": 0,
             })  # fmt: skip
             manifest.write(path)
             return cls(path, manifest, lock)
@@ -127,11 +128,21 @@ class Results:
             raise ValueError(f"{run.cell.name} is already there")
         self._summaries.pop(run.cell.name, None)
         stored.save(self.path, run, self._session)
+        self._account(run)
         # From the files, as a later reader finds it: the same figures to the last digit.
         loaded = stored.load(self.path, run.cell.name)
         assert loaded is not None, "a cell was changed while it was written"
         self._summaries[run.cell.name] = summarise(loaded[0])
         tables.write(self.path, self.summaries())
+
+    def _account(self, run: Run) -> None:
+        """Count the cell for its session, whose servers are known from its runs only."""
+        session = self.manifest.sessions[self._session]
+        session["cells"] += 1
+        environment = session["environment"]
+        servers = {*environment.get("servers", ()), *run.versions.values()}
+        environment["servers"] = sorted(servers)
+        self.manifest.write(self.path)
 
     def runs(self) -> Iterable[Run]:
         """Yield every cell that is there, read from its files, in the planned order."""

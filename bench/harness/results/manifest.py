@@ -26,8 +26,9 @@ class Manifest:
 
     ``settings`` is what an experiment was told beside the profile, ``cells`` all planned ones,
     ``seeds`` the seed of each repetition. ``notes`` were found out during the run. ``sessions`` are
-    the times the run was started or resumed, each with its environment; the record of a cell has
-    the number of its session. A session of a merged run names its folder in ``from``.
+    the times the run was started or resumed, each with its environment and how many cells it
+    measured; the record of a cell has the number of its session (from 0). A session of a merged run
+    names its folder in ``from``.
     """
 
     experiment: str

@@ -31,13 +31,13 @@ def run_of(cell: Cell, profile: Profile = PROFILE, **changes) -> Run:
     rows = tuple(
         row._replace(
             submitted=row.submitted + 1 / 3e3, lag=1 / 3e3,
-            started=row.started + 0.001, finished=row.finished + 0.001,
+            started=(row.started or 0.0) + 0.001, finished=(row.finished or 0.0) + 0.001,
         )
         for row in best
     )  # fmt: skip
     run = {
         "cell": cell, "seed": seed, "slots": profile.slots, "rows": rows, "ideal": best,
         "ending": "complete", "elapsed": 1.5, "worker_cpu": 0.2, "server_us": 1234.5,
-        "versions": {"redis": "7.0.15"},
+        "versions": {"redis": "redis 7.0.15"},
     }  # fmt: skip
     return Run(**{**run, **changes})

@@ -19,7 +19,9 @@ PLANNED = cells()
 
 def manifest(**changes) -> Manifest:
     made = Manifest.of("matrix", PROFILE, PLANNED, {})
-    made.sessions = [{"started": "2026-01-01T00:00:00+00:00", "environment": ENVIRONMENT}]
+    made.sessions = [
+        {"started": "2026-01-01T00:00:00+00:00", "environment": ENVIRONMENT, "cells": 4}
+    ]
     return dataclasses.replace(made, **changes)
 
 
@@ -46,11 +48,14 @@ def test_what_limits_a_run_is_said(summaries):
 
 
 def test_sessions_that_differ_are_named(summaries):
-    other = {"started": "later", "environment": {**ENVIRONMENT, "commit": "def", "load": 1.9}}
+    environment = {**ENVIRONMENT, "commit": "def", "load": 1.9}
+    other = {"started": "later", "environment": environment, "cells": 2}
     said = "".join(cautions(manifest(sessions=[*manifest().sessions, other]), summaries))
     assert "2 sessions that differ in commit" in said
     assert "load 1.9" in said
     assert "differ in load" not in said
+    idle = {**other, "cells": 0}
+    assert cautions(manifest(sessions=[*manifest().sessions, idle]), summaries) == []
 
 
 def test_the_page_holds_everything_and_asks_for_nothing(tmp_path):

@@ -101,7 +101,8 @@ def test_a_resumed_run_knows_its_cells_and_its_notes(tmp_path):
         results.add(run_of(PLANNED[1]))
         assert [each.cell for each in results.summaries()] == PLANNED[:2]
     manifest = json.loads((tmp_path / "run/manifest.json").read_text())
-    assert len(manifest["sessions"]) == 2
+    assert [session["cells"] for session in manifest["sessions"]] == [1, 1]
+    assert manifest["sessions"][0]["environment"]["servers"] == ["redis 7.0.15"]
     assert manifest["seeds"] == {"0": 7, "1": 8}
 
 
