@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import cast
 
 import pytest
 
@@ -10,7 +11,8 @@ from bench.harness.bar import Bar, in_words
 from bench.harness.cell import Cell, Profile
 from bench.harness.cells import grid, run_cells
 from bench.harness.errors import BenchError
-from bench.harness.record import Run
+from bench.harness.lab import Lab
+from bench.harness.record import Ending, Run
 from bench.harness.results import Results
 
 PROFILE = Profile("smoke", window=1.0, slots=2, repetitions=2)
@@ -33,7 +35,8 @@ class Runner:
     """Stands for the driver: every cell ends as it is told."""
 
     def __init__(self, *endings: str) -> None:
-        self.endings, self.ran = list(endings), []
+        self.endings = list(endings)
+        self.ran: list[str] = []
 
     def __call__(self, cell, profile, lab, watch):
         ending = self.endings.pop(0)
@@ -41,12 +44,14 @@ class Runner:
             raise KeyboardInterrupt
         self.ran.append(cell.name)
         watch("run", 1, 2)
-        return Run(cell, 1, 2, (), (), ending, reason="because" if ending == "failed" else "")
+        return Run(
+            cell, 1, 2, (), (), cast("Ending", ending), reason="because" if ending == "failed" else ""
+        )
 
 
 def run(path, runner) -> None:
     with Results.open(path, "matrix", PROFILE, cells(), {}) as results:
-        run_cells(cells(), PROFILE, results, None, runner)
+        run_cells(cells(), PROFILE, results, Lab(), runner)
 
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path, capsys):
