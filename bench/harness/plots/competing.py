@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from matplotlib.figure import Figure
 
-from bench.harness.plots.jain import floor
-from bench.harness.plots.panels import Bars, draw_bars
+from bench.harness.plots import jain
+from bench.harness.plots.panels import draw_bars
 from bench.harness.plots.view import View
 
 __all__ = ["draw"]
 
-SPEC = Bars(
+SPEC = replace(
+    jain.SPEC,
     title="Jain's index, while tenants compete",
     note="Cost / weight per tenant, while they had work waiting side by side (–: they never had).",
     unit="index: 1 = in proportion to the weights",
     real=lambda cell: cell.real.jain_weighted,
     ideal=lambda cell: cell.ideal.jain_weighted,
-    digits=3,
-    top=1.0,
-    floor=floor,
-    floor_name="1/n, the least it can be",
 )
 
 

@@ -76,6 +76,9 @@ class Results:
             manifest = wanted
         with _lock(path) as lock:
             stored.prepare(path)
+            there = len(stored.names(path))
+            if there:
+                progress(f"{path}: {there} of {len(manifest.cells)} cells are there, going on")
             manifest.sessions.append({
                 "started": datetime.now(UTC).isoformat(timespec="seconds"),
                 "environment": plain(dict(environment)),
