@@ -45,7 +45,13 @@ class Runner:
         self.ran.append(cell.name)
         watch("run", 1, 2)
         return Run(
-            cell, 1, 2, (), (), cast("Ending", ending), reason="because" if ending == "failed" else ""
+            cell,
+            1,
+            2,
+            (),
+            (),
+            cast("Ending", ending),
+            reason="because" if ending == "failed" else "",
         )
 
 
