@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness import cluster
 from bench.harness.cell import Cell, Profile
 from bench.harness.drive import plan_of, run_cell
 from bench.harness.lab import Lab
