@@ -9,7 +9,7 @@ from types import FrameType
 
 import click
 
-from bench.commands import digest, merge, report, tables
+from bench.commands import digest, merge, quick, report, tables
 from bench.experiments import (
     ceiling,
     control,
@@ -68,7 +68,13 @@ for experiment in EXPERIMENTS:
     main.add_command(experiment)
 
 
-for tool in (merge.command, report.command, digest.command, tables.command):
+for tool in (
+    merge.command,
+    report.command,
+    digest.command,
+    tables.command,
+    quick.command,
+):
     main.add_command(tool)
 
 
