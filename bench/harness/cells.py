@@ -85,6 +85,7 @@ def run_cells(
             found = _run(run, cell, profile, lab, bar.watch)
             results.add(found)
             bar.end(found)
+            _note_servers(results, lab)
             failures = failures + 1 if found.ending == "failed" else 0
             if failures == FAILURES:
                 raise BenchError(f"{FAILURES} cells in a row failed, lastly: {found.reason}")
@@ -92,6 +93,14 @@ def run_cells(
         bar.clear()
         progress(f"finished cells are kept in {results.path}: the same command goes on from there")
         raise
+
+
+def _note_servers(results: Results, lab: Lab) -> None:
+    """Keep how the servers are set up, which a resumed run may know of others already."""
+    known = results.notes.get("server_config", {})
+    found = {**known, **lab.configuration()}
+    if found != known:
+        results.note("server_config", found)
 
 
 def _run(run: RunCell, cell: Cell, profile: Profile, lab: Lab, watch: Watch) -> Run:

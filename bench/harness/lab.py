@@ -14,6 +14,14 @@ from bench.harness.servers import RabbitMQServer, RedisServer, rabbitmq_server, 
 __all__ = ["Lab"]
 
 
+#: Settings of a Redis that cost time, or lose keys.
+_REDIS_SETTINGS = ("appendonly", "hz", "io-threads", "maxmemory", "maxmemory-policy", "save")
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
 class Lab:
     """A context manager; each server starts when an arm first needs it and stops at the end.
 
@@ -62,6 +70,18 @@ class Lab:
     def versions(self) -> dict[str, str]:
         """Version lines of the servers started so far, by their kind."""
         return {line.partition(" ")[0]: line for line in self._versions}
+
+    def configuration(self) -> dict[str, dict[str, str]]:
+        """Return what decides how fast the servers started so far are, as they run, by kind."""
+        found: dict[str, dict[str, str]] = {}
+        if "redis" in vars(self):
+            asked = self.redis.client.config_get(*_REDIS_SETTINGS)
+            found[self.server] = {
+                _text(name): _text(value) for name, value in sorted(asked.items())
+            }
+        if "rabbitmq" in vars(self):
+            found["rabbitmq"] = {"queues": "classic", "messages": "transient", "+sbwt": "none"}
+        return found
 
     def arm(
         self,

@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROFILE = Profile("test", window=1.5, slots=4, server="valkey")
 CELL = Cell("tq-wfq", "multi_tenant", 1.25, "sleep", 0)
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.timeout(150)
+slow = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +92,12 @@ def test_a_whole_cell_has_every_task_once_and_leaves_nothing(lab, processes):
         assert row.submitted < row.started <= row.finished - row.seconds
     for used in (run.worker_cpu, run.scheduler_cpu, run.producer_cpu, run.server_us):
         assert used > 0
+    assert lab.configuration()["valkey"]["save"] == ""
     assert run.versions["valkey"].startswith("valkey ")
     assert keys(lab) == []
 
 
+@slow
 @pytest.mark.parametrize("arm, exec_", [("redis", "sleep"), ("tq-none", "cpu")])
 def test_other_arms_and_ways_to_spend_time(lab, arm, exec_):
     cell = Cell(arm, "uniform", 0.5, exec_, 1)
@@ -104,6 +107,7 @@ def test_other_arms_and_ways_to_spend_time(lab, arm, exec_):
     assert {row.executions for row in run.rows} == {1}
 
 
+@slow
 def test_a_dead_worker_ends_the_cell_with_its_last_words(lab, processes, capsys):
     """Seen to fail when only the producer was looked at: the cell then timed out instead."""
 
@@ -118,6 +122,7 @@ def test_a_dead_worker_ends_the_cell_with_its_last_words(lab, processes, capsys)
     assert keys(lab) == []
 
 
+@slow
 def test_a_dead_producer_truncates_the_cell(lab, processes):
     run = run_cell(
         CELL, PROFILE, lab, Once(lambda: processes["producer-tq-wfq"].signal(signal.SIGKILL))
@@ -129,6 +134,7 @@ def test_a_dead_producer_truncates_the_cell(lab, processes):
     assert unsent[-1].lag == 0.0
 
 
+@slow
 def test_a_cell_that_would_never_end_is_timed_out(lab, processes):
     def workers(number: signal.Signals):
         for name, process in processes.items():
@@ -146,6 +152,7 @@ def test_a_cell_that_would_never_end_is_timed_out(lab, processes):
     assert all(row.submitted >= row.scheduled for row in run.rows)
 
 
+@slow
 def test_a_cell_can_be_stopped_early_what_runs_may_end(lab, processes):
     long = Profile("test", window=20.0, slots=4, server="valkey")
     run = run_cell(CELL, long, lab, stop_after=1.0)
@@ -157,6 +164,7 @@ def test_a_cell_can_be_stopped_early_what_runs_may_end(lab, processes):
     assert all(row.executions == 0 for row in run.rows if row.outcome == "missing")
 
 
+@slow
 def test_abandoned_attempts_run_again_and_every_task_is_settled_once(lab):
     """The books are compared by the driver: a second settlement would be the ending ``failed``."""
     profile = Profile(
@@ -170,6 +178,7 @@ def test_abandoned_attempts_run_again_and_every_task_is_settled_once(lab):
     assert len(run.dead_letters) == sum(row.outcome == "dead" for row in run.rows)
 
 
+@slow
 def test_an_interrupted_matrix_keeps_its_cells_ends_its_processes_and_goes_on(tmp_path):
     profile = tmp_path / "tiny.toml"
     profile.write_text('window = 1\nslots = 2\nserver = "valkey"\n')
