@@ -9,9 +9,11 @@ __all__ = ["STEPS", "Step"]
 
 #: Plots of every run of cells that measures latency.
 _LATENCY = ("latency", "tail_ratio", "missed_deadlines", "longest_wait", "throughput",
-            "utilisation", "jain", "jain_competing")  # fmt: skip
-_FAILING = str(Path(__file__).with_name("failing.toml"))
+            "utilisation", "jain")  # fmt: skip
 _SMOKE = ("--profile", "smoke")
+_SMALL, _FAILING = (
+    ("--profile", str(Path(__file__).with_name(name))) for name in ("small.toml", "failing.toml")
+)
 _ONCE = ("--repetitions", "1")
 
 
@@ -37,21 +39,24 @@ def _cells(name: str, experiment: str, *arguments: str, plots: tuple[str, ...] =
 
 
 STEPS = (
-    _cells("matrix", "matrix", *_SMOKE, plots=(*_LATENCY, "tenants_p95", "priorities_p95")),
-    _cells("failing", "matrix", "--profile", _FAILING, "--policy", "wfq", "--workload", "uniform",
+    _cells("matrix", "matrix", *_SMOKE,
+           plots=(*_LATENCY, "jain_competing", "tenants_p95", "priorities_p95")),
+    _cells("failing", "matrix", *_FAILING, "--policy", "wfq", "--workload", "uniform",
            plots=_LATENCY),
-    _cells("control", "control", *_SMOKE, plots=_LATENCY),
-    _cells("sweep", "sweep", *_SMOKE, "--load", "0.5", "--load", "1.5", plots=("sweep",)),
-    _cells("realwork", "realwork", *_SMOKE, plots=_LATENCY),
-    _cells("repetitions", "repetitions", *_SMOKE, "--repetitions", "6"),
+    _cells("control", "control", *_SMALL, plots=_LATENCY),
+    _cells("sweep", "sweep", *_SMALL, "--load", "0.5", "--load", "1.5", plots=("sweep",)),
+    _cells("realwork", "realwork", *_SMALL, plots=_LATENCY),
+    _cells("repetitions", "repetitions", *_SMALL, "--repetitions", "2"),
     _cells("headtohead", "headtohead", *_SMOKE, "--arm", "redis", "--arm", "redis-priority",
            "--arm", "tenant-queues", "--arm", "tq-wfq", plots=("rivals", "crossover")),
     Step("fairgate", "fairgate", (*_ONCE, "--window", "1", "2.5"),
          ("bounds", "windows.tq-wfq", "windows.redis-priority"), codes=(0, 2)),
+    Step("priority", "priority", (*_ONCE, "--tasks", "40", "--sleep", "5", "--arm", "redis",
+                                  "--arm", "tq-priority"), ("in_front.tq-priority", "in_front.redis")),
     Step("crash", "crash", (*_ONCE, "--tasks", "40", "--held", "20", "--settled", "4", "--lease",
                             "2"), ("arms.tq", "arms.redis")),
     Step("delaydrift", "delaydrift", (*_ONCE, "--tasks", "20", "--pause", "0", "--arm", "tq-wfq",
-                                      "--arm", "redis"), ()),
+                                      "--arm", "redis"), ("late_ms.tq-wfq", "late_ms.redis")),
     Step("race", "race", (*_ONCE, "--rounds", "20"), ("raw.naive", "raw.scripted", "raw.tq")),
     Step("retrystorm", "retrystorm", (*_ONCE, "--tasks", "300", "--failures", "1",
                                       "--worker-repetitions", "0"), ("fewer.fleet", "peaks.fleet")),
