@@ -57,7 +57,7 @@ def _problems(step: Step, folder: Path, code: int, printed: str, said: str) -> I
         return
     if not text:
         yield "no table before the JSON"
-    wants = ("experiment", "environment.commit", "environment.servers", *step.wants)
+    wants = ("experiment", "environment.commit", *step.wants)
     yield from (f"the JSON has no {path}" for path in absent(result, wants))
     if step.plots is not None:
         yield from missing(folder, step.plots)

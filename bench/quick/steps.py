@@ -8,13 +8,8 @@ from pathlib import Path
 __all__ = ["STEPS", "Step"]
 
 #: Plots of every run of cells that measures latency.
-_LATENCY = ("latency", "tail_ratio", "missed_deadlines", "longest_wait", "throughput",
-            "utilisation", "jain")  # fmt: skip
-_SMOKE = ("--profile", "smoke")
-_SMALL, _FAILING = (
-    ("--profile", str(Path(__file__).with_name(name))) for name in ("small.toml", "failing.toml")
-)
-_ONCE = ("--repetitions", "1")
+_LATENCY = "latency tail_ratio missed_deadlines longest_wait throughput utilisation jain"
+_SMALL, _FAILING = (Path(__file__).with_name(name) for name in ("small.toml", "failing.toml"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,41 +29,85 @@ class Step:
     codes: tuple[int, ...] = (0,)
 
 
-def _cells(name: str, experiment: str, *arguments: str, plots: tuple[str, ...] = ()) -> Step:
-    return Step(name, experiment, arguments, ("cells", "verdicts", "report"), plots)
+def _cells(
+    experiment: str, arguments: str, plots: str, profile: object = _SMALL, name: str = ""
+) -> Step:
+    """Return a step that leaves a folder; words have spaces between them."""
+    return Step(
+        name or experiment, experiment, ("--profile", str(profile), *arguments.split()),
+        ("cells", "verdicts", "report", "environment.servers"), tuple(plots.split()),
+    )  # fmt: skip
+
+
+def _json(
+    experiment: str,
+    arguments: str,
+    wants: str,
+    codes: tuple[int, ...] = (0,),
+    servers: bool = True,
+) -> Step:
+    """Return a step that leaves nothing but its JSON; words have spaces between them."""
+    paths = [*wants.split(), *(["environment.servers"] if servers else [])]
+    return Step(experiment, experiment, tuple(arguments.split()), tuple(paths), codes=codes)
 
 
 STEPS = (
-    _cells("matrix", "matrix", *_SMOKE,
-           plots=(*_LATENCY, "jain_competing", "tenants_p95", "priorities_p95")),
-    _cells("failing", "matrix", *_FAILING, "--policy", "wfq", "--workload", "uniform",
-           plots=_LATENCY),
-    _cells("control", "control", *_SMALL, plots=_LATENCY),
-    _cells("sweep", "sweep", *_SMALL, "--load", "0.5", "--load", "1.5", plots=("sweep",)),
-    _cells("realwork", "realwork", *_SMALL, plots=_LATENCY),
-    _cells("repetitions", "repetitions", *_SMALL, "--repetitions", "2"),
-    _cells("headtohead", "headtohead", *_SMOKE, "--arm", "redis", "--arm", "redis-priority",
-           "--arm", "tenant-queues", "--arm", "tq-wfq", plots=("rivals", "crossover")),
-    Step("fairgate", "fairgate", (*_ONCE, "--window", "1", "2.5"),
-         ("bounds", "windows.tq-wfq", "windows.redis-priority"), codes=(0, 2)),
-    Step("priority", "priority", (*_ONCE, "--tasks", "40", "--sleep", "5", "--arm", "redis",
-                                  "--arm", "tq-priority"), ("in_front.tq-priority", "in_front.redis")),
-    Step("crash", "crash", (*_ONCE, "--tasks", "40", "--held", "20", "--settled", "4", "--lease",
-                            "2"), ("arms.tq", "arms.redis")),
-    Step("delaydrift", "delaydrift", (*_ONCE, "--tasks", "20", "--pause", "0", "--arm", "tq-wfq",
-                                      "--arm", "redis"), ("late_ms.tq-wfq", "late_ms.redis")),
-    Step("race", "race", (*_ONCE, "--rounds", "20"), ("raw.naive", "raw.scripted", "raw.tq")),
-    Step("retrystorm", "retrystorm", (*_ONCE, "--tasks", "300", "--failures", "1",
-                                      "--worker-repetitions", "0"), ("fewer.fleet", "peaks.fleet")),
-    Step("delayed", "delayed", (*_ONCE, "--waiting", "1000", "--burst", "200", "--drift", "10",
-                                "--rate", "200", "--ahead", "2", "--settle", "0.5"), ("arms.tq",)),
-    Step("ceiling", "ceiling", (*_ONCE, "--tasks", "20000", "--tenants", "10", "--policy", "wfq"),
-         ("results",)),
-    Step("drain", "drain", (*_ONCE, "--tasks", "1500", "--pool", "threads", "--rival", "redis",
-                            "--prefetch", "4"), ("ratio.threads.redis.median",)),
-    Step("submit", "submit", (*_ONCE, "--tasks", "300", "--rival", "redis"),
-         ("ratio.tq.redis.median", "ratio.tq_bulk.redis.median")),
-    Step("latency", "latency", ("--tasks", "200", "--rival", "redis", "--idle", "2"),
-         ("added_ms.tq.p99", "idle_cores.tq")),
-    Step("soak", "soak", ("--seconds", "20"), ()),
-)  # fmt: skip
+    _cells("matrix", "", f"{_LATENCY} jain_competing tenants_p95 priorities_p95", "smoke"),
+    _cells("matrix", "--policy wfq --workload uniform", _LATENCY, _FAILING, "failing"),
+    _cells("control", "", _LATENCY),
+    _cells("sweep", "--load 0.5 --load 1.5", "sweep"),
+    _cells("realwork", "", _LATENCY),
+    _cells("repetitions", "--repetitions 2", _LATENCY),
+    _cells(
+        "headtohead",
+        "--arm redis --arm redis-priority --arm tenant-queues --arm tq-wfq",
+        "rivals crossover",
+        "smoke",
+    ),
+    # Whether the gate is passed is not asked of a machine that may be busy.
+    _json(
+        "fairgate",
+        "--repetitions 1 --window 1 2.5",
+        "bounds windows.tq-wfq windows.redis-priority",
+        codes=(0, 2),
+    ),
+    _json(
+        "priority",
+        "--repetitions 1 --tasks 40 --sleep 5 --arm redis --arm tq-priority",
+        "in_front.redis in_front.tq-priority",
+    ),
+    _json(
+        "crash",
+        "--repetitions 1 --tasks 40 --held 20 --settled 4 --lease 2",
+        "arms.tq arms.redis",
+    ),
+    _json(
+        "delaydrift",
+        "--repetitions 1 --tasks 20 --pause 0 --arm tq-wfq --arm redis",
+        "late_ms.tq-wfq late_ms.redis",
+    ),
+    _json("race", "--repetitions 1 --rounds 20", "raw.naive raw.scripted raw.tq"),
+    _json(
+        "retrystorm",
+        "--repetitions 1 --tasks 300 --failures 1 --worker-repetitions 0",
+        "fewer.fleet peaks.fleet",
+    ),
+    _json(
+        "delayed",
+        "--repetitions 1 --waiting 1000 --burst 200 --drift 10 --rate 200 --ahead 2 --settle 0.5",
+        "arms.tq",
+    ),
+    _json("ceiling", "--repetitions 1 --tasks 20000 --tenants 10 --policy wfq", "results"),
+    _json(
+        "drain",
+        "--repetitions 1 --tasks 1500 --pool threads --rival redis --prefetch 4",
+        "ratio.threads.redis.median",
+    ),
+    _json(
+        "submit",
+        "--repetitions 1 --tasks 300 --rival redis",
+        "ratio.tq.redis.median ratio.tq_bulk.redis.median",
+    ),
+    _json("latency", "--tasks 200 --rival redis --idle 2", "added_ms.tq.p99 idle_cores.tq"),
+    _json("soak", "--seconds 20", "account.tasks plan faults", servers=False),
+)
