@@ -54,7 +54,7 @@ def plan_of(cell: Cell, profile: Profile) -> list[Work]:
 
 def expected_seconds(cell: Cell, profile: Profile) -> float:
     """Return about how long a cell takes, for the time left: its work, its start and its end."""
-    return window_of(cell, profile) * max(1.0, cell.load) + 8.0
+    return window_of(cell, profile) * max(1.0, cell.load) + 5.0
 
 
 def run_cell(
