@@ -10,7 +10,7 @@ import click
 from bench.harness.cell_options import Word
 from bench.harness.errors import BenchError
 from bench.quick.after import after
-from bench.quick.run import run
+from bench.quick.run import run as run_step
 from bench.quick.steps import STEPS
 
 __all__ = ["command"]
@@ -48,7 +48,7 @@ def command(only: tuple[str, ...], out: Path) -> None:
         failed.extend([name] if problems else [])
 
     for step in steps:
-        tell(step.name, *run(step, out))
+        tell(step.name, *run_step(step, out))
     for step in steps:
         if step.plots is not None and step.name not in failed:
             tell(f"{step.name} anew", *after(out / step.name, out))

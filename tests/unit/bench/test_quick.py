@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import EXPERIMENTS, run
+from bench.commands import quick
 from bench.harness.cell import Profile
 from bench.harness.results import Results
 from bench.harness.verdicts import judge
@@ -110,9 +111,9 @@ def test_made_anew_it_is_the_same_and_what_is_not_is_found(whole: Path, tmp_path
     assert path.read_bytes() == before
 
 
-def test_every_experiment_has_a_step() -> None:
+def test_every_experiment_but_the_soak_has_a_step() -> None:
     """Seen to fail: with the step of one experiment left out."""
-    assert {step.experiment for step in STEPS} == {command.name for command in EXPERIMENTS}
+    assert {step.experiment for step in STEPS} == {one.name for one in EXPERIMENTS} - {"soak"}
     assert len({step.name for step in STEPS}) == len(STEPS)
 
 
@@ -128,3 +129,17 @@ def test_a_folder_of_something_else_is_left_alone(
 def test_an_unknown_step_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["quick", "--only", "drian"]) == 2
     assert "did you mean 'drain'?" in capsys.readouterr().err
+
+
+def test_what_is_not_complete_is_named_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems = {"race": ["the JSON has no raw.tq", "no table"], "crash": []}
+    monkeypatch.setattr(quick, "run_step", lambda step, out: (problems[step.name], 1.0))
+    out = tmp_path / "quick"
+    assert run(["quick", "--out", str(out), "--only", "race", "--only", "crash"]) == 2
+    said = capsys.readouterr()
+    assert said.err == "bench: not complete: race\n"
+    assert "the JSON has no raw.tq" in said.out
+    assert "no table" in said.out
+    assert run(["quick", "--out", str(out), "--only", "crash"]) == 0
