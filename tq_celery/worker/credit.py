@@ -3,23 +3,39 @@
 Little's law gives the read-ahead: as many tasks as the pool finishes in the time a delivery takes
 from the scheduler to a slot. No-op tasks need dozens in flight per slot, a task of a second needs
 none. A deep read-ahead would make an urgent task wait, so it is measured, never configured.
+
+What is measured is how long slots waited for their next task (:class:`RoundTrip`): the read-ahead
+is as small as it can be with hardly any of that.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
+from itertools import islice
 from typing import Any
 
 from celery.worker import state
 
 from tq_celery.worker.deliveries import DeliveryTable
 
-__all__ = ["FinishRate", "Slots", "pool_size", "read_ahead"]
+__all__ = ["FinishRate", "RoundTrip", "Slots", "pool_size", "read_ahead"]
 
-#: Seconds from a finished task to its successor's start, over the scheduler and under load. Twice
-#: the 20 ms that this takes on busy cores, so that a worker held back by the round trip grows out
-#: of it; below the 50 ms after which what waits too deep is given back.
-ROUND_TRIP = 0.04
+#: Longest round trip that is read ahead for, seconds: twice the 20 ms from a finished task to its
+#: successor's start on busy cores, so that a worker held back by it grows out of it; below the
+#: 50 ms after which what waits too deep is given back.
+LONGEST = 0.04
+#: Seconds over which waiting slots are added up.
+LOOK = 0.25
+#: Share of the slots' time: above the first it grows, below the second it shrinks.
+MOST_IDLE, LEAST_IDLE = 0.02, 0.004
+#: Factor by which the round trip grows and shrinks, and by one task at least.
+STEP = 1.25
+#: Tasks shorter than this, seconds of a slot, are always read ahead for the longest round trip:
+#: they come in batches, and how long a slot waited for one says little.
+BRISK = 0.002
+#: Ends of tasks that are remembered: more slots than this never wait at once.
+MOST_ENDS = 256
 #: Most tasks of read-ahead per slot.
 DEEPEST = 64
 #: Seconds a worker is full of the broker's tasks before it offers a place all the same.
@@ -50,13 +66,54 @@ class FinishRate:
         self._at = now
 
 
-def read_ahead(rate: float, slots: int, announced: int) -> int:
-    """Return how many tasks to hold beyond the slots.
+class RoundTrip:
+    """Seconds of the pool's work that have to be on their way for hardly any slot to wait.
+
+    Where nothing is queued, slots wait for want of tasks, and the round trip grows to its longest:
+    nobody is kept waiting by it then, and it shrinks within a moment of a queue's beginning.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = LONGEST
+        self._ends: deque[float] = deque(maxlen=MOST_ENDS)
+        self._idle = 0.0
+        self._since = 0.0
+
+    def ended(self, at: float) -> None:
+        """Note that a task ended, at a monotonic second."""
+        self._ends.append(at)
+
+    def arrived(self, count: int, free: int, now: float) -> None:
+        """Note that ``count`` deliveries arrived while ``free`` slots had none."""
+        filled = min(count, free, len(self._ends))
+        if filled > 0:
+            waiting = list(islice(reversed(self._ends), min(free, len(self._ends))))
+            self._idle += sum(now - end for end in waiting[-filled:])
+
+    def adjust(self, rate: float, slots: int, now: float) -> None:
+        """Follow what was noted, every :data:`LOOK` seconds; ``rate`` is tasks per second."""
+        passed = now - self._since
+        if passed < LOOK:
+            return
+        idle, self._idle, self._since = self._idle, 0.0, now
+        if not slots or rate * LONGEST < 1:
+            return
+        share, wanted = idle / (slots * passed), self.seconds
+        if share > MOST_IDLE:
+            wanted = max(wanted * STEP, wanted + 1 / rate)
+        elif share < LEAST_IDLE:
+            wanted = min(wanted / STEP, wanted - 1 / rate)
+        shortest = LONGEST * min(1.0, BRISK * rate / slots)
+        self.seconds = min(LONGEST, max(shortest, wanted))
+
+
+def read_ahead(rate: float, round_trip: float, slots: int, announced: int) -> int:
+    """Return how many tasks to hold beyond the slots; ``round_trip`` is in seconds.
 
     Rounded to steps of a third, with ``announced`` kept while it is near: every change of the
     announcement wakes the scheduler.
     """
-    wanted = min(rate * ROUND_TRIP, DEEPEST * slots)
+    wanted = min(rate * round_trip, DEEPEST * slots)
     if wanted < 1:
         return 0
     if announced and 0.67 * announced <= wanted <= 1.5 * announced:

@@ -35,7 +35,7 @@ from tq_celery.store.contract import (
 )
 from tq_celery.store.redis_store import RedisStore
 from tq_celery.store.split_read import SplitRead
-from tq_celery.worker.credit import FinishRate, read_ahead
+from tq_celery.worker.credit import FinishRate, RoundTrip, read_ahead
 from tq_celery.worker.deliveries import Burial, DeliveryTable, Departure
 from tq_celery.worker.lease import Lease
 from tq_celery.worker.revocations import Revocations
@@ -111,7 +111,7 @@ class Reader:
         self.written: deque[Obituary] = deque()
         #: Monotonic seconds of the last answer of the store, and whether it still answers.
         self.heard, self.answered = monotonic(), False
-        self._rate = FinishRate()
+        self._rate, self._round_trip = FinishRate(), RoundTrip()
         self._ahead = 0
         #: The deepest read-ahead of late, and since when.
         self._deepest, self._deepest_at = 0, 0.0
@@ -238,6 +238,7 @@ class Reader:
         for item in unsent:
             if type(item) is Settlement:
                 token, outcome, digest, started, finished = item
+                self._round_trip.ended(finished)
                 ended.append(
                     Settlement(token, outcome, digest, at_store(started), at_store(finished))
                 )
@@ -270,7 +271,9 @@ class Reader:
             if self.stand_in.gone:
                 self.table.arrived.set()  # the event loop starts another
         slots = offer.slots if offer.open else 0
-        self._ahead = read_ahead(self._rate.per_second(now), slots, self._ahead)
+        rate = self._rate.per_second(now)
+        self._round_trip.adjust(rate, slots, now)
+        self._ahead = read_ahead(rate, self._round_trip.seconds, slots, self._ahead)
         announcement = WorkerAnnouncement(
             self.name, offer.queues if offer.open else (), slots, self._ahead,
             host=socket.gethostname(), pid=os.getpid(), pool=self.pool,
@@ -350,6 +353,8 @@ class Reader:
     def _received(self, deliveries: Sequence[Any]) -> None:
         self.heard = monotonic()
         if deliveries:
+            free = self._current.slots - len(self.table)
+            self._round_trip.arrived(len(deliveries), free, self.heard)
             self.table.take(deliveries, self.heard)
 
     def _wait(self, now: float) -> None:
