@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
-from bench.experiments.latency.run import Load, half_load, idle
+from bench.experiments.latency.run import Idle, Load, half_load, idle
 from bench.harness import environment
-from bench.harness.arms import Arm, RabbitMQArm, RedisArm, TQArm
+from bench.harness.arms import TQArm
 from bench.harness.cluster import POOLS
-from bench.harness.errors import BenchError
-from bench.harness.measure import percentile
-from bench.harness.options import common, server_kind
+from bench.harness.lab import Lab
+from bench.harness.measure import Spread, percentile, spread
+from bench.harness.options import common, repetitions, server_kind
 from bench.harness.report import emit, progress, table
-from bench.harness.servers import rabbitmq_server, redis_server
+from bench.harness.rivals import not_run, rivals
+from bench.harness.turns import turns
 
 __all__ = ["command"]
 
 PERCENTILES = (50.0, 99.0)
+RIVALS = ("redis", "rabbitmq")
 
 
 @click.command("latency")
@@ -31,74 +32,92 @@ PERCENTILES = (50.0, 99.0)
 )  # fmt: skip
 @click.option("--pool", default="threads", show_default=True, type=click.Choice(tuple(POOLS)))
 @click.option(
-    "--rival", "rivals", multiple=True, type=click.Choice(("redis", "rabbitmq")),
+    "--rival", "names", multiple=True, type=click.Choice(RIVALS), default=RIVALS,
     help="Only these.",
 )  # fmt: skip
 @click.option(
     "--idle", "idle_seconds", default=20.0, show_default=True, type=click.FloatRange(1.0),
     help="Seconds of watching the idle processes.",
 )  # fmt: skip
-@click.option("--seed", default=1, show_default=True, type=int)
+@click.option(
+    "--seed", default=1, show_default=True, type=int, help="Of the first repetition's stream."
+)
+@repetitions(3)
 @server_kind
 @common
 def command(
     tasks: int,
     sleep: float,
     pool: str,
-    rivals: tuple[str, ...],
+    names: tuple[str, ...],
     idle_seconds: float,
     seed: int,
+    repetitions: int,
     server: str,
     as_json: bool,
     save: Path | None,
 ) -> None:
     """Time from delay() to the start of the task at half load, and the idle scheduler's CPU."""
     start = environment.describe()
-    missing: dict[str, str] = {}
     # Half of what the pool's slots can do when every task only sleeps.
     load = Load(POOLS[pool][1] / sleep / 2, sleep, tasks, seed)
-    late: dict[str, list[float]] = {}
-    with contextlib.ExitStack() as stack:
-        redis = stack.enter_context(redis_server(server))
-        versions = [redis.version]
-        ours = TQArm(redis)
-        arms: list[Arm] = [ours]
-        if not rivals or "redis" in rivals:
-            arms.append(RedisArm(redis))
-        if not rivals or "rabbitmq" in rivals:
-            try:
-                rabbitmq = stack.enter_context(rabbitmq_server())
-            except BenchError as error:
-                missing["rabbitmq"] = error.message
-            else:
-                versions.append(rabbitmq.version)
-                arms.append(RabbitMQArm(rabbitmq))
-        for arm in arms:
-            late[arm.name] = half_load(arm, pool, load)
-            progress(f"latency {arm.name}: p50 {percentile(late[arm.name], 50):.2f} ms")
-        resting = {arm.name: idle(arm, pool, idle_seconds) for arm in arms}
+    late: dict[str, list[list[float]]] = {}
+    resting: dict[str, list[Idle]] = {}
+    with Lab(server) as lab:
+        others, missing = rivals(lab, names)
+        arms = [TQArm(lab.redis), *others]
+        for repetition, arm in turns(repetitions, arms):
+            found = half_load(arm, pool, replace(load, seed=seed + repetition))
+            late.setdefault(arm.name, []).append(found)
+            progress(
+                f"latency {repetition + 1}/{repetitions} {arm.name}: "
+                f"p50 {percentile(found, 50):.2f} ms"
+            )
+            resting.setdefault(arm.name, []).append(idle(arm, pool, idle_seconds))
+        versions = sorted(lab.versions.values())
     added = {
-        name: {f"p{q:g}": percentile(values, q) for q in PERCENTILES}
-        for name, values in late.items()
+        arm.name: {
+            f"p{q:g}": spread([percentile(one, q) for one in late[arm.name]]) for q in PERCENTILES
+        }
+        for arm in arms
     }
+    cores = {arm.name: _cores(resting[arm.name]) for arm in arms}
     rows = [
-        [name, *added[name].values(), *(f"{share:.2%}" for share in asdict(resting[name]).values())]
-        for name in late
+        [
+            name,
+            *(of.median for of in added[name].values()),
+            *(f"{of.median:.2%}" for of in cores[name].values()),
+        ]
+        for name in added
     ]
     text = table(["arm", "p50 ms", "p99 ms", "idle scheduler", "idle worker", "idle server"], rows)
     emit(
-        "\n".join([text, *(f"not run: {key}: {why}" for key, why in missing.items())]),
+        "\n".join([text, *not_run(missing)]),
         {
             "experiment": "latency",
-            "added_ms": added,
-            "idle_cores": {name: asdict(share) for name, share in resting.items()},
+            "added_ms": {
+                name: {word: of.median for word, of in by.items()} for name, by in added.items()
+            },
+            "added_ms_spread": {
+                name: {word: of._asdict() for word, of in by.items()} for name, by in added.items()
+            },
+            "idle_cores": {
+                name: {word: of.median for word, of in by.items()} for name, by in cores.items()
+            },
             "load": {**asdict(load), "pool": pool},
             "raw_ms": {
-                name: [round(value, 3) for value in values] for name, values in late.items()
+                name: [[round(value, 3) for value in one] for one in kept]
+                for name, kept in late.items()
             },
+            "repetitions": repetitions,
             "missing": missing,
             "environment": {**start, "servers": versions},
         },
         as_json,
         save,
     )
+
+
+def _cores(kept: list[Idle]) -> dict[str, Spread]:
+    """Return the spread of each process's share of a core."""
+    return {word: spread([getattr(each, word) for each in kept]) for word in asdict(kept[0])}

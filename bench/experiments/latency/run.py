@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from baseline import counter
 from bench.experiments.latency.ideal import Timing, added
 from bench.experiments.latency.producer import FILE, RATE, SEED, SLEEP
 from bench.harness import cluster
 from bench.harness.arms import Arm
 from bench.harness.cluster import POOLS
-from bench.harness.process import Process, until
+from bench.harness.process import until
+from bench.harness.standing import standing
 
 __all__ = ["Idle", "Load", "half_load", "idle"]
 
@@ -41,8 +38,8 @@ class Idle:
 
 def half_load(arm: Arm, pool: str, load: Load) -> list[float]:
     """Return milliseconds by which each task started later than on an ideal server."""
-    with _started(arm, pool) as (folder, _):
-        path = folder / "timings"
+    with standing(arm, pool) as made:
+        path = made.folder / "timings"
         path.touch()
         env = {FILE: str(path), RATE: str(load.rate), SLEEP: str(load.sleep), SEED: str(load.seed)}
         cluster.produce(arm, load.tasks, program="bench.experiments.latency.producer", env=env)
@@ -53,7 +50,8 @@ def half_load(arm: Arm, pool: str, load: Load) -> list[float]:
 
 def idle(arm: Arm, pool: str, seconds: float) -> Idle:
     """Return what the processes of an arm use while no task is sent."""
-    with _started(arm, pool) as (_, processes):
+    with standing(arm, pool) as made:
+        processes = (made.scheduler, made.worker)
 
         def cpu() -> list[float]:
             return [process.cpu() if process else 0.0 for process in processes] + [arm.server_cpu()]
@@ -62,26 +60,6 @@ def idle(arm: Arm, pool: str, seconds: float) -> Idle:
         time.sleep(seconds)
         wall = time.monotonic() - start
         return Idle(*((now - was) / wall for was, now in zip(before, cpu(), strict=True)))
-
-
-@contextlib.contextmanager
-def _started(arm: Arm, pool: str) -> Iterator[tuple[Path, tuple[Process | None, Process]]]:
-    """Run scheduler and worker, and wait until a first task has gone through them."""
-    arm.reset()
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-latency-")))
-        hits = folder / "executions"
-        counter.create(hits)
-        scheduler = stack.enter_context(cluster.scheduler(arm)) if arm.scheduled else None
-        worker = stack.enter_context(cluster.worker(arm, pool, env={counter.VARIABLE: str(hits)}))
-        cluster.produce(arm, 1)
-
-        def ran() -> bool:
-            worker.check()
-            return counter.total(hits) == 1
-
-        until(ran, "the first task to run", 30)
-        yield folder, (scheduler, worker)
 
 
 def _timings(path: Path) -> list[Timing]:

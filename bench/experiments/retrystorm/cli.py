@@ -20,6 +20,7 @@ from bench.harness.measure import spread
 from bench.harness.options import common, server_kind
 from bench.harness.report import emit, progress, table
 from bench.harness.servers import redis_server
+from bench.harness.turns import turns
 
 __all__ = ["command"]
 
@@ -100,12 +101,11 @@ def command(
 def _measure(kind: str, count: int, width: float, run: Callable[[str, int], Moments]) -> Kept:
     """Run every arm so often; their order turns round every repetition."""
     kept: Kept = {name: [] for name in ARMS}
-    for repetition in range(count):
-        for name in ARMS if repetition % 2 == 0 else reversed(ARMS):
-            moments = run(name, repetition)
-            kept[name].append(moments)
-            peak = fullest(moments.started, width)
-            progress(f"retrystorm {kind} {repetition + 1}/{count} {name}: {peak} at most")
+    for repetition, name in turns(count, tuple(ARMS)):
+        moments = run(name, repetition)
+        kept[name].append(moments)
+        peak = fullest(moments.started, width)
+        progress(f"retrystorm {kind} {repetition + 1}/{count} {name}: {peak} at most")
     return kept
 
 

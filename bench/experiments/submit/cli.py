@@ -2,63 +2,54 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import click
 
 from bench.harness import environment
-from bench.harness.arms import Arm, RabbitMQArm, RedisArm, TQArm
+from bench.harness.arms import Arm, TQArm
 from bench.harness.cluster import produce
 from bench.harness.errors import BenchError
+from bench.harness.lab import Lab
 from bench.harness.measure import paired_ratio, spread
-from bench.harness.options import common, server_kind
+from bench.harness.options import common, repetitions, server_kind
 from bench.harness.report import emit, progress, table
-from bench.harness.servers import rabbitmq_server, redis_server
+from bench.harness.rivals import not_run, rivals
+from bench.harness.turns import turns
 
 __all__ = ["command"]
 
 BULK = "bench.experiments.submit.bulk"
+RIVALS = ("redis", "rabbitmq")
 #: Tasks in bulk for one of ``delay()``, so that both take about as long.
 BULK_FACTOR = 10
 
 
 @click.command("submit")
 @click.option("--tasks", default=10_000, show_default=True, type=click.IntRange(100))
-@click.option("--repetitions", default=5, show_default=True, type=click.IntRange(1))
 @click.option(
-    "--rival", "rivals", multiple=True, type=click.Choice(("redis", "rabbitmq")),
+    "--rival", "names", multiple=True, type=click.Choice(RIVALS), default=RIVALS,
     help="Only these.",
 )  # fmt: skip
+@repetitions(5)
 @server_kind
 @common
 def command(
     tasks: int,
+    names: tuple[str, ...],
     repetitions: int,
-    rivals: tuple[str, ...],
     server: str,
     as_json: bool,
     save: Path | None,
 ) -> None:
     """Send from one process: delay() and bulk submit against stock delay()."""
     start = environment.describe()
-    missing: dict[str, str] = {}
-    with contextlib.ExitStack() as stack:
-        redis = stack.enter_context(redis_server(server))
-        versions = [redis.version]
-        ours = TQArm(redis)
-        arms: list[Arm] = [ours]
-        if not rivals or "redis" in rivals:
-            arms.append(RedisArm(redis))
-        if not rivals or "rabbitmq" in rivals:
-            try:
-                rabbitmq = stack.enter_context(rabbitmq_server())
-            except BenchError as error:
-                missing["rabbitmq"] = error.message
-            else:
-                versions.append(rabbitmq.version)
-                arms.append(RabbitMQArm(rabbitmq))
+    with Lab(server) as lab:
+        others, missing = rivals(lab, names)
+        ours = TQArm(lab.redis)
+        arms: list[Arm] = [ours, *others]
         rates, cpu = _measure(ours, arms, tasks, repetitions)
+        versions = sorted(lab.versions.values())
     ratio = {
         ours_name: {
             arm.name: paired_ratio(rates[ours_name], rates[arm.name])._asdict() for arm in arms[1:]
@@ -77,9 +68,7 @@ def command(
     ]
     headers = ["arm", "tasks/s", "min", "max", "CPU us", *(f"x {arm.name}" for arm in arms)]
     emit(
-        "\n".join(
-            [table(headers, rows), *(f"not run: {key}: {why}" for key, why in missing.items())]
-        ),
+        "\n".join([table(headers, rows), *not_run(missing)]),
         {
             "experiment": "submit",
             "ratio": ratio,
@@ -109,16 +98,15 @@ def _measure(
         *((arm.name, arm, "bench.harness.producer", tasks) for arm in arms),
         ("tq_bulk", ours, BULK, tasks * BULK_FACTOR),
     ]
-    for repetition in range(repetitions):
-        for name, arm, program, count in plan if repetition % 2 == 0 else plan[::-1]:
-            arm.reset()
-            measured = produce(arm, count, program=program)
-            if arm.left() != measured["sent"]:
-                raise BenchError(f"{name}: {measured['sent']} sent, {arm.left()} arrived")
-            rate = measured["timed"] / measured["seconds"]
-            rates.setdefault(name, []).append(rate)
-            cpu.setdefault(name, []).append(measured["cpu"] / measured["timed"] * 1e6)
-            progress(f"submit {repetition + 1}/{repetitions} {name}: {rate:,.0f}/s")
+    for repetition, (name, arm, program, count) in turns(repetitions, plan):
+        arm.reset()
+        measured = produce(arm, count, program=program)
+        if arm.left() != measured["sent"]:
+            raise BenchError(f"{name}: {measured['sent']} sent, {arm.left()} arrived")
+        rate = measured["timed"] / measured["seconds"]
+        rates.setdefault(name, []).append(rate)
+        cpu.setdefault(name, []).append(measured["cpu"] / measured["timed"] * 1e6)
+        progress(f"submit {repetition + 1}/{repetitions} {name}: {rate:,.0f}/s")
     return rates, cpu
 
 
