@@ -77,6 +77,8 @@ class RoundTrip:
         self.seconds = LONGEST
         self._ends: deque[float] = deque(maxlen=MOST_ENDS)
         self._idle = 0.0
+        #: The least that was held beyond the slots when something arrived.
+        self._spare: int | None = None
         self._since = 0.0
 
     def ended(self, at: float) -> None:
@@ -84,7 +86,8 @@ class RoundTrip:
         self._ends.append(at)
 
     def arrived(self, count: int, free: int, now: float) -> None:
-        """Note that ``count`` deliveries arrived while ``free`` slots had none."""
+        """Note that ``count`` deliveries arrived while ``free`` slots had none; below 0: spare."""
+        self._spare = -free if self._spare is None else min(self._spare, -free)
         filled = min(count, free, len(self._ends))
         if filled > 0:
             waiting = list(islice(reversed(self._ends), min(free, len(self._ends))))
@@ -96,13 +99,14 @@ class RoundTrip:
         if passed < LOOK:
             return
         idle, self._idle, self._since = self._idle, 0.0, now
+        spare, self._spare = self._spare or 0, None
         if not slots or rate * LONGEST < 1:
             return
         share, wanted = idle / (slots * passed), self.seconds
         if share > MOST_IDLE:
             wanted = max(wanted * STEP, wanted + 1 / rate)
         elif share < LEAST_IDLE:
-            wanted = min(wanted / STEP, wanted - 1 / rate)
+            wanted = min(wanted / STEP, wanted - max(1, spare) / rate)
         shortest = LONGEST * min(1.0, BRISK * rate / slots)
         self.seconds = min(LONGEST, max(shortest, wanted))
 
