@@ -17,10 +17,11 @@ PROGRAM = "bench.experiments.delaydrift.producer"
 PATIENCE = 60.0
 
 
-def drift(made: Standing, count: int, pause: float) -> list[float]:
+def drift(made: Standing, count: int, pause: float, waiting: int = 0) -> list[float]:
     """Return by how many ms each of ``count`` tasks started after it was due, least first.
 
-    ``pause`` is seconds between two calls. Raises BenchError when a task is lost or runs twice.
+    ``pause`` is seconds between two calls, ``waiting`` the tasks that are not due for long and stay
+    there. Raises BenchError when a task is lost or runs twice.
     """
     path = made.folder / "timings"
     path.unlink(missing_ok=True)
@@ -29,7 +30,7 @@ def drift(made: Standing, count: int, pause: float) -> list[float]:
 
     def ran() -> bool:
         made.check()
-        return len(lateness(path)) >= count and not made.arm.unsettled()
+        return len(lateness(path)) >= count and (made.arm.unsettled() or 0) <= waiting
 
     until(ran, "the tasks with a countdown of a second", SECOND + PATIENCE)
     late = lateness(path)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bench.experiments.delayed.run import burst, drift, rate, stage, waiting
+from bench.experiments.delaydrift.run import drift
+from bench.experiments.delayed.findings import Findings, summed_up
+from bench.experiments.delayed.run import WARM_UP, burst, rate, waiting
 from bench.harness import environment
-from bench.harness.arms import RedisArm, TQArm
-from bench.harness.measure import paired_ratio, percentile, spread
-from bench.harness.options import common, server_kind
+from bench.harness.arms import Arm, RedisArm, TQArm
+from bench.harness.measure import paired_ratio, spread
+from bench.harness.options import common, repetitions, server_kind
 from bench.harness.report import emit, progress, table
 from bench.harness.servers import redis_server
+from bench.harness.standing import standing
+from bench.harness.turns import turns
 
 __all__ = ["command"]
+
+#: Seconds between the calls whose exactness is measured.
+APART = 0.02
 
 
 @click.command("delayed")
@@ -30,7 +36,6 @@ __all__ = ["command"]
 )  # fmt: skip
 @click.option("--drift", "drift_count", default=100, show_default=True, type=click.IntRange(10))
 @click.option("--rate", "rate_count", default=5_000, show_default=True, type=click.IntRange(100))
-@click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1))
 @click.option(
     "--ahead", default=10.0, show_default=True, type=float,
     help="Least seconds from the first call of the burst to its instant.",
@@ -39,6 +44,7 @@ __all__ = ["command"]
     "--settle", default=5.0, show_default=True, type=float,
     help="Seconds that memory is given to settle.",
 )  # fmt: skip
+@repetitions(3)
 @server_kind
 @common
 def command(
@@ -46,44 +52,38 @@ def command(
     burst_count: int,
     drift_count: int,
     rate_count: int,
-    repetitions: int,
     ahead: float,
     settle: float,
+    repetitions: int,
     server: str,
     as_json: bool,
     save: Path | None,
 ) -> None:
     """Let tasks wait: rate of sending, memory, exactness, and many that are due at once."""
     start = environment.describe()
-    found: dict[str, dict[str, Any]] = {}
+    runs: dict[str, list[Findings]] = {"tq": [], "redis": []}
     with redis_server(server) as redis:
-        arms = (TQArm(redis), RedisArm(redis))
+        arms: tuple[Arm, ...] = (TQArm(redis), RedisArm(redis))
         rates: dict[str, list[float]] = {"tq": [], "redis": [], "tq_bulk": []}
-        for repetition in range(repetitions):
-            for arm in arms if repetition % 2 == 0 else arms[::-1]:
-                rates[arm.name].append(rate(arm, "single", rate_count))
-            rates["tq_bulk"].append(rate(arms[0], "bulk", rate_count * 5))
-            progress(f"delayed {repetition + 1}/{repetitions}: rates of sending")
-        for arm in arms:
-            with stage(arm) as made:
-                memory = waiting(made, wait_count, settle)
-                progress(f"delayed {arm.name}: {wait_count:,} tasks wait")
-                late = drift(made, drift_count)
-                progress(f"delayed {arm.name}: exactness")
+        for repetition, arm in turns(repetitions, arms):
+            rates[arm.name].append(rate(arm, "single", rate_count))
+            if arm.scheduled:
+                rates["tq_bulk"].append(rate(arm, "bulk", rate_count * 5))
+            progress(f"delayed {repetition + 1}/{repetitions} {arm.name}: rates of sending")
+        for repetition, arm in turns(repetitions, arms):
+            tell = f"delayed {repetition + 1}/{repetitions} {arm.name}: "
+            with standing(arm, first=WARM_UP) as made:
+                memory = waiting(made, redis.client, wait_count, settle)
+                progress(f"{tell}{wait_count:,} tasks wait")
+                late = drift(made, drift_count, APART, waiting=wait_count)
+                progress(f"{tell}exactness")
                 # Long enough to send it all first, at the rate that was measured just now.
-                sending = burst_count / min(rates["tq_bulk" if arm is arms[0] else "redis"])
-                spike = burst(made, burst_count, max(ahead, 2 + 2 * sending))
-                progress(f"delayed {arm.name}: burst")
-            found[arm.name] = {
-                "memory": {
-                    name: {**asdict(each), "growth": each.growth} for name, each in memory.items()
-                },
-                "late_ms": {f"p{q}": percentile(late, q) for q in (50, 99, 100)},
-                "early": sum(each < 0 for each in late),
-                "burst": asdict(spike),
-                "raw_late_ms": [round(each, 2) for each in late],
-            }
+                sending = burst_count / min(rates["tq_bulk" if arm.scheduled else "redis"])
+                spike = burst(made, redis.client, burst_count, max(ahead, 2 + 2 * sending))
+                progress(f"{tell}burst")
+            runs[arm.name].append(Findings(memory, late, spike))
         version = redis.version
+    found = {name: summed_up(kept) for name, kept in runs.items()}
     text = table(["", "tq", "stock, Redis"], _rows(found, rates))
     emit(
         text,

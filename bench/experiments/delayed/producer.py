@@ -1,7 +1,7 @@
 """Send delayed tasks: ``python -m bench.experiments.delayed.producer MODULE COUNT``.
 
-What is sent is in the environment: ``single`` and ``bulk`` wait for an hour, ``drift`` is due one
-second after each call, ``burst`` is due at one instant, which is printed.
+What is sent is in the environment: ``single`` and ``bulk`` wait for an hour, ``burst`` is due at
+one instant, which is printed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from typing import Any
 
-__all__ = ["AHEAD", "FILE", "KIND"]
+__all__ = ["AHEAD", "KIND"]
 
-KIND, FILE, AHEAD = "DELAYED_KIND", "BASELINE_TIMINGS", "DELAYED_AHEAD"
-#: Seconds that waiting tasks wait, and those whose drift is measured.
-HOUR, SECOND = 3600, 1.0
+KIND, AHEAD = "DELAYED_KIND", "DELAYED_AHEAD"
+#: Seconds that waiting tasks wait.
+HOUR = 3600
 
 
 def single(application: Any, count: int) -> dict[str, float]:
@@ -34,15 +34,6 @@ def bulk(application: Any, count: int) -> dict[str, float]:
     """Send with ``submit_many``."""
     call: tuple[Any, ...] = (application.TASKS["noop"], (), {}, {"countdown": HOUR})
     return _timed(count, lambda: application.tq.submit_many(repeat(call, count)))
-
-
-def drift(application: Any, count: int) -> dict[str, float]:
-    """Send tasks that write down when they were due and when they started."""
-    timed, path = application.TASKS["timed"], os.environ[FILE]
-    for _ in range(count):
-        timed.apply_async((path, time.monotonic() + SECOND, 0.0), countdown=SECOND)
-        time.sleep(0.02)
-    return {"sent": count}
 
 
 def burst(application: Any, count: int) -> dict[str, float]:
@@ -66,7 +57,7 @@ def _timed(count: int, send: Callable[[], object]) -> dict[str, float]:
 
 def main(module: str, count: int) -> None:
     """Send ``count`` tasks of the kind that the environment names; prints what was measured."""
-    kinds = {each.__name__: each for each in (single, bulk, drift, burst)}
+    kinds = {each.__name__: each for each in (single, bulk, burst)}
     application = importlib.import_module(module)
     print(json.dumps(kinds[os.environ[KIND]](application, count)))
 

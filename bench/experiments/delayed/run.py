@@ -1,27 +1,23 @@
-"""The parts of the experiment: rates of sending, memory, exactness, and a burst at one instant."""
+"""The parts of the experiment: rates of sending, memory, and a burst at one instant."""
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from baseline import counter
-from bench.experiments.delayed.producer import AHEAD, FILE, KIND
+from bench.experiments.delayed.producer import AHEAD, KIND
 from bench.harness import cluster
-from bench.harness.arms import Arm, RedisArm, TQArm
+from bench.harness.arms import Arm
 from bench.harness.errors import BenchError
 from bench.harness.measure import percentile
 from bench.harness.memory import resident
-from bench.harness.process import Process, until
-from bench.harness.servers import RedisServer
+from bench.harness.process import until
+from bench.harness.standing import Standing
 
-__all__ = ["Burst", "Memory", "Stage", "burst", "drift", "rate", "waiting"]
+__all__ = ["WARM_UP", "Burst", "Memory", "burst", "rate", "waiting"]
 
 PROGRAM = "bench.experiments.delayed.producer"
 #: No-ops that run before anything is measured.
@@ -55,54 +51,9 @@ class Burst:
     scripts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """The running processes of an arm."""
-
-    arm: Arm
-    server: RedisServer
-    folder: Path
-    hits: Path
-    worker: Process
-    scheduler: Process | None
-
-    def processes(self) -> dict[str, Process]:
-        """Return those whose memory counts, by name."""
-        found = {"worker": self.worker}
-        if self.scheduler is not None:
-            found["leader"] = self.scheduler
-        return found
-
-    def send(self, kind: str, count: int, **env: str) -> dict[str, float]:
-        """Send with the producer, a process of its own."""
-        return cluster.produce(self.arm, count, program=PROGRAM, env={KIND: kind, **env})
-
-    def check(self) -> None:
-        """Raise BenchError when a process has ended by itself."""
-        for process in self.processes().values():
-            process.check()
-
-
-@contextlib.contextmanager
-def stage(arm: TQArm | RedisArm) -> Iterator[Stage]:
-    """Start the arm's processes and let them warm up."""
-    arm.reset()
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-delayed-")))
-        hits = folder / "executions"
-        counter.create(hits)
-        scheduler = stack.enter_context(cluster.scheduler(arm)) if arm.scheduled else None
-        env = {counter.VARIABLE: str(hits)}
-        worker = stack.enter_context(cluster.worker(arm, "threads", env=env))
-        made = Stage(arm, arm.server, folder, hits, worker, scheduler)
-        cluster.produce(arm, WARM_UP)
-
-        def warm() -> bool:
-            made.check()
-            return counter.total(hits) >= WARM_UP and not arm.unsettled()
-
-        until(warm, "the first tasks to run", 60)
-        yield made
+def _send(made: Standing, kind: str, count: int, **env: str) -> dict[str, float]:
+    """Send with the producer, a process of its own."""
+    return cluster.produce(made.arm, count, program=PROGRAM, env={KIND: kind, **env})
 
 
 def rate(arm: Arm, kind: str, count: int) -> float:
@@ -112,11 +63,12 @@ def rate(arm: Arm, kind: str, count: int) -> float:
     return measured["sent"] / measured["seconds"]
 
 
-def waiting(made: Stage, count: int, settle: float) -> dict[str, Memory]:
+def waiting(made: Standing, client: Any, count: int, settle: float) -> dict[str, Memory]:
     """Send ``count`` tasks that are due in an hour; return memory before and ``settle`` s after."""
-    before = {name: resident(each.pid) for name, each in made.processes().items()}
-    made.send("bulk" if made.arm.scheduled else "single", count)
-    client = made.server.client
+    processes = {"worker": made.worker, "leader": made.scheduler}
+    pids = {name: each.pid for name, each in processes.items() if each is not None}
+    before = {name: resident(pid) for name, pid in pids.items()}
+    _send(made, "bulk" if made.arm.scheduled else "single", count)
 
     def taken() -> bool:
         made.check()
@@ -125,31 +77,13 @@ def waiting(made: Stage, count: int, settle: float) -> dict[str, Memory]:
 
     until(taken, "the worker to take what was sent", 600, pause=0.5)
     time.sleep(settle)
-    return {
-        name: Memory(before[name], resident(each.pid)) for name, each in made.processes().items()
-    }
+    return {name: Memory(before[name], resident(pid)) for name, pid in pids.items()}
 
 
-def drift(made: Stage, count: int) -> list[float]:
-    """Return by how many ms each of ``count`` tasks started after it was due, least first."""
-    path = made.folder / "timings"
-    path.touch()
-    made.send("drift", count, **{FILE: str(path)})
-
-    def ran() -> bool:
-        made.check()
-        return path.read_text().count("\n") >= count
-
-    until(ran, "the tasks with a countdown of a second", 60)
-    lines = [line.split() for line in path.read_text().splitlines()]
-    return sorted(1000 * (float(started) - float(due)) for due, started, _ in lines)
-
-
-def burst(made: Stage, count: int, ahead: float) -> Burst:
+def burst(made: Standing, client: Any, count: int, ahead: float) -> Burst:
     """Send ``count`` tasks with one ETA; watch the server from there until all have run."""
-    client: Any = made.server.client
     already = counter.total(made.hits)
-    sent = made.send("burst", count, **{AHEAD: str(ahead)})
+    sent = _send(made, "burst", count, **{AHEAD: str(ahead)})
     if sent["left"] < 0.5:
         raise BenchError(f"sending {count} tasks took longer than {ahead:g} s: raise --ahead")
     client.config_set("slowlog-log-slower-than", SLOW)

@@ -11,8 +11,8 @@ import click
 from bench.experiments.soak.chart import draw
 from bench.experiments.soak.run import Findings, Plan, soak
 from bench.harness import environment
-from bench.harness.options import common
-from bench.harness.report import emit, table
+from bench.harness.options import common, repetitions
+from bench.harness.report import emit, progress, table
 
 __all__ = ["command"]
 
@@ -29,6 +29,7 @@ __all__ = ["command"]
 @click.option(
     "--chart", type=click.Path(dir_okay=False, path_type=Path), help="Draw the run as a PNG."
 )
+@repetitions(1)
 @common
 def command(
     seconds: float,
@@ -37,6 +38,7 @@ def command(
     server_every: float,
     everysec_kill: bool,
     chart: Path | None,
+    repetitions: int,
     as_json: bool,
     save: Path | None,
 ) -> None:
@@ -46,39 +48,50 @@ def command(
         everysec_kill=everysec_kill,
     )  # fmt: skip
     start = environment.describe()
-    findings = soak(plan)
+    several: list[Findings] = []
+    for repetition in range(repetitions):
+        several.append(soak(replace(plan, seed=seed + repetition)))
+        word = "passed" if several[-1].account.passed else "FAILED"
+        progress(f"soak {repetition + 1}/{repetitions}: {word}")
     if chart is not None:
-        draw(findings, plan, chart)
-    found = findings.account
-    counts = Counter(fault.kind for fault in findings.faults)
+        draw(several[0], plan, chart)
+    passed = all(each.account.passed for each in several)
+    counts = Counter(fault.kind for each in several for fault in each.faults)
     rows: list[list[object]] = [
-        ["tasks, retries included", found.tasks],
-        ["lost", len(found.lost)],
-        ["settled twice", len(found.settled_twice)],
-        ["settled with another outcome", len(found.wrong_outcome)],
-        ["executed again after a fault", found.duplicates - len(found.unexplained)],
-        ["executed again without one", len(found.unexplained)],
-        ["left in a structure", sum(found.left.values())],
+        ["tasks, retries included", sum(each.account.tasks for each in several)],
+        ["lost", sum(len(each.account.lost) for each in several)],
+        ["settled twice", sum(len(each.account.settled_twice) for each in several)],
+        ["settled with another outcome", sum(len(each.account.wrong_outcome) for each in several)],
+        ["executed again after a fault", sum(_explained(each) for each in several)],
+        ["executed again without one", sum(len(each.account.unexplained) for each in several)],
+        ["left in a structure", sum(sum(each.account.left.values()) for each in several)],
         *[[kind, number] for kind, number in sorted(counts.items())],
     ]
-    verdict = "passed" if found.passed else "FAILED"
     emit(
-        table(["", "number"], rows) + f"\n{verdict}",
+        table(["", "number"], rows) + f"\n{'passed' if passed else 'FAILED'}",
         {
             "experiment": "soak",
-            "passed": found.passed,
+            "passed": passed,
             "plan": asdict(plan),
             "rate": plan.rate,
-            "account": asdict(found),
+            # the first repetition, and all of them
+            "account": asdict(several[0].account),
+            "accounts": [asdict(each.account) for each in several],
             "faults": dict(counts),
-            "settled": findings.settled,
+            "settled": several[0].settled,
+            "repetitions": repetitions,
             "environment": start,
         },
         as_json,
         save,
     )
-    if not found.passed and not everysec_kill:
-        raise click.ClickException(f"the soak failed: {_first(findings)}")
+    failed = [each for each in several if not each.account.passed]
+    if failed and not everysec_kill:
+        raise click.ClickException(f"the soak failed: {_first(failed[0])}")
+
+
+def _explained(findings: Findings) -> int:
+    return findings.account.duplicates - len(findings.account.unexplained)
 
 
 def _first(findings: Findings) -> str:
