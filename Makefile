@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 SOURCES := tq_celery tests $(wildcard bench baseline)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-floor check format
+.PHONY: help venv demo test test-all test-floor check format bench-quick
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.installed ## create .venv and install the project (PYTHON=python3.12 chooses another Python)
 
@@ -25,6 +25,9 @@ test-all: venv ## the same with the slow tests
 
 test-floor: ## the tests on the oldest Celery, kombu and redis-py that are supported, in .venv-floor
 	@$(MAKE) --no-print-directory test VENV=.venv-floor CONSTRAINTS=constraints-floor.txt
+
+bench-quick: venv ## every experiment very small, each checked to have left all it has to
+	@$(BIN)/python -m bench quick $(ARGS)
 
 check: venv ## style, types and import rules
 	$(BIN)/ruff check $(SOURCES)
