@@ -15,7 +15,7 @@ from bench.harness.record import Ending
 from bench.harness.report import progress
 from tq_celery.store.keys import Keys
 
-__all__ = ["Course", "Watch"]
+__all__ = ["Course", "Watch", "stopped"]
 
 #: Seconds between two looks at what the processes wrote: often enough for a CPU account that ends
 #: with the last completion, seldom enough not to take part in the run.
@@ -30,6 +30,11 @@ EMPTY_LOOKS = 5
 
 #: Called a few times a second with a word for what goes on, tasks finished, and all tasks.
 Watch = Callable[[str, int, int], None]
+
+
+def stopped(seconds: float) -> str:
+    """Return the reason of a course that was stopped after ``seconds`` because it was asked to."""
+    return f"stopped after {seconds:g} s as asked"
 
 
 class Course:
@@ -84,12 +89,13 @@ class Course:
         self._read()
         account, now = self._account, time.monotonic() - self._account.start
         missing = len(account.plan) - len(account.completed)
-        if missing == 0:
+        if missing == 0 and account.all_sent:
+            # A task that takes no time may be done before the producer has noted that it was sent.
             return True
         if ended is not None:
             self._died(ended)
         elif stop_after is not None and now >= stop_after:
-            self.ending, self.reason = "truncated", f"stopped after {stop_after:g} s as asked"
+            self.ending, self.reason = "truncated", stopped(stop_after)
         elif now >= self._limit:
             self.ending = "timed-out"
             self.reason = f"{missing} of {len(account.plan)} tasks were not done by {now:.0f} s"
@@ -128,16 +134,17 @@ class Course:
                 self.reason = f"{self._arm.unsettled()} tasks ran and were not settled"
                 return
             time.sleep(LOOK)
-        if not isinstance(self._arm, TQArm):
-            return
-        dead = self.dead
-        counted = books.counters(self._arm.server.client, Keys(self._arm.namespace))
-        seen = {"completed": len(account.completed) + account.warm, "dead": len(dead)}
-        wrong = [
-            f"{count} {word} and {counted[word]} settled so"
-            for word, count in seen.items() if counted[word] != count
-        ]  # fmt: skip
-        lost = len(account.plan) - len(account.completed.keys() | dead)
+        # What ran once more while the last ones were settled belongs to the executions, too.
+        self._read()
+        wrong: list[str] = []
+        if isinstance(self._arm, TQArm):
+            counted = books.counters(self._arm.server.client, Keys(self._arm.namespace))
+            seen = {"completed": len(account.completed) + account.warm, "dead": len(self.dead)}
+            wrong += [
+                f"{count} {word} and {counted[word]} settled so"
+                for word, count in seen.items() if counted[word] != count
+            ]  # fmt: skip
+        lost = len(account.plan) - len(account.completed.keys() | self.dead)
         if lost:
             wrong.append(f"{lost} lost")
         if wrong:

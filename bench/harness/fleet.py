@@ -124,15 +124,18 @@ class Fleet:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._arm.scheduled:
-            # An idle stock worker may take ten seconds to notice that it is asked to stop. What it
-            # ran is on record, and what its broker still has is deleted.
-            for worker in self.workers:
-                worker.signal(signal.SIGKILL)
-        # Asked together: each takes its time, and the time of all is that of the slowest.
-        for process in self.processes:
-            process.ask_to_stop()
-        self._stack.close()
+        try:
+            if not self._arm.scheduled:
+                # An idle stock worker may take ten seconds to notice that it is asked to stop. What
+                # it ran is on record, and what its broker still has is deleted.
+                for worker in self.workers:
+                    worker.signal(signal.SIGKILL)
+            # Asked together: each takes its time, and the time of all is that of the slowest.
+            for process in self.processes:
+                process.ask_to_stop()
+        finally:
+            # Also when a second Ctrl-C arrives in between.
+            self._stack.close()
 
     @property
     def processes(self) -> list[Process]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.harness.cell import Cell, Profile
+from bench.harness.course import stopped
 from bench.harness.drive import run_cell
 from bench.harness.errors import BenchError
 from bench.harness.lab import Lab
 from bench.harness.record import Run
+from tq_celery.errors import SettingsError
 from tq_celery.workloads.registry import make_workload, weights
 from tq_celery.workloads.work import Work
 
@@ -22,8 +24,14 @@ AFTER = 0.3
 
 
 def plan(seed: int, seconds: float, load: float | None = None) -> list[Work]:
-    """Return the tasks of ``seconds``; ``load`` is what they ask of the slots, if not their own."""
-    return make_workload(WORKLOAD, seed=seed, window=seconds, slots=SLOTS, load=load)
+    """Return the tasks of ``seconds``; ``load`` is what they ask of the slots, if not their own.
+
+    Raises BenchError for a seed or a load that there is no workload for.
+    """
+    try:
+        return make_workload(WORKLOAD, seed=seed, window=seconds, slots=SLOTS, load=load)
+    except SettingsError as error:
+        raise BenchError(str(error)) from error
 
 
 def shares(works: Sequence[Work]) -> dict[str, float]:
@@ -46,7 +54,8 @@ def contend(
         Cell(arm, WORKLOAD, round(asked, 2), "sleep", repetition), profile, lab,
         plan=works, weights=shares(works), stop_after=end + AFTER,
     )  # fmt: skip
-    if run.ending not in ("truncated", "complete"):
+    # A producer that ends too early truncates a run, too, and its backlog would hide that.
+    if run.ending != "complete" and run.reason != stopped(end + AFTER):
         raise BenchError(f"{arm} {run.ending}: {run.reason}")
     late = max(row.lag for row in run.rows)
     if late > AFTER:
