@@ -42,9 +42,9 @@ class Row(NamedTuple):
 class Run:
     """One cell as it happened, and what the ideal server made of the same seed.
 
-    ``slots`` is how many tasks could run at a time. CPU is in seconds between the first arrival
-    and the last completion; ``server_us`` the server's own account of commands and scripts in
-    microseconds (0 where it keeps none). ``versions`` names the servers used.
+    ``slots`` is how many tasks could run at a time. CPU is in seconds from the order to send until
+    the last completion was seen; ``server_us`` is the server's own account of commands and scripts
+    in microseconds (0 where it keeps none). ``versions`` names the servers used.
     """
 
     cell: Cell

@@ -41,10 +41,10 @@ class CellSummary:
     ``arrivals`` is the seconds from the first planned arrival to the last: ratios between policies
     grow with it wherever more is offered than served. ``lag_p99`` and ``lag_max`` say by how many
     seconds the producer was late against its plan: an offered load that was not offered. CPU and
-    server time are microseconds per completed task, None when none completed. ``tenants`` come by
-    number of tasks, the largest first, ``priorities`` from the least to the most urgent. Where one
-    tenant sends more than half of the tasks, ``quiet`` is what all others send; it is None
-    elsewhere.
+    server time are microseconds per completed task, None when none completed; ``server_us`` is None
+    as well where the server keeps no account of its own. ``tenants`` come by number of tasks, the
+    largest first, ``priorities`` from the least to the most urgent. Where one tenant sends more
+    than half of the tasks, ``quiet`` is what all others send; it is None elsewhere.
     """
 
     cell: Cell
@@ -144,7 +144,7 @@ def summarise(run: Run, weights: Mapping[str, float] | None = None) -> CellSumma
         worker_us=each(run.worker_cpu * 1e6),
         scheduler_us=each(run.scheduler_cpu * 1e6),
         server_cpu_us=each(run.server_cpu * 1e6),
-        server_us=each(run.server_us),
+        server_us=each(run.server_us) if run.server_us else None,
         producer_us=each(run.producer_cpu * 1e6),
         tenants=tuple(tenants),
         priorities=tuple(sorted(priorities, key=lambda group: int(group.name))),

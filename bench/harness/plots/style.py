@@ -15,13 +15,13 @@ from bench.harness.measure import Spread
 from bench.harness.plots.view import View
 
 __all__ = [
-    "BLACK", "GREY", "MARKERS", "RC", "arm_label", "colour", "error", "scale_axis", "sheet",
-    "short", "to_png", "to_svg",
+    "BLACK", "COLOURS", "FAINT", "GREY", "MARKERS", "RC", "arm_label", "colour", "error",
+    "scale_axis", "sheet", "short", "to_png", "to_svg",
 ]  # fmt: skip
 
 BLACK, GREY, FAINT, RED = "#222222", "#8A8A8A", "#E3E3E3", "#B00020"
 #: Told apart with every common kind of colour blindness (Okabe and Ito; Tol for the rivals).
-_COLOURS = {
+COLOURS = {
     "tq-none": "#999999",
     "tq-fifo": "#0072B2",
     "tq-priority": "#E69F00",
@@ -56,7 +56,7 @@ RC: Any = {
 
 def colour(arm: str) -> str:
     """Return the colour of an arm, the same in every plot."""
-    return _COLOURS.get(arm, GREY)
+    return COLOURS.get(arm, GREY)
 
 
 def arm_label(arm: str) -> str:

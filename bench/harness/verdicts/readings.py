@@ -76,7 +76,8 @@ def cost_us(cell: CellSummary) -> float | None:
 
     The server by its own account of commands, where it keeps one, else by its CPU time.
     """
-    parts = (cell.worker_us, cell.scheduler_us, cell.server_us or cell.server_cpu_us)
+    server = cell.server_cpu_us if cell.server_us is None else cell.server_us
+    parts = (cell.worker_us, cell.scheduler_us, server)
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bench.experiments.headtohead.plan import OURS, STOCK
 from bench.harness.arms import ARMS, RedisArm, make_arm
 from bench.harness.errors import BenchError
+from bench.harness.ideal import IDEAL_POLICY
+from bench.harness.measure import Calls
+from bench.harness.plots.style import COLOURS
+from bench.harness.plots.view import ARMS as SHOWN
 from bench.harness.servers import RabbitMQServer, RedisServer
 
 
@@ -65,6 +71,20 @@ def test_a_namespace_and_a_policy_reach_every_process_of_ours() -> None:
     env = make_arm("tq-edf", FakeLab(), "bench-cell").env
     assert (env["TQ_NAMESPACE"], env["TQ_POLICY"]) == ("bench-cell", "edf")
     assert env["TQ_URL"] == env["BASELINE_BROKER"]
+
+
+def test_an_arm_is_known_wherever_arms_are_listed() -> None:
+    """Seen to fail: with an arm left out of the colours."""
+    assert set(SHOWN) == set(IDEAL_POLICY) == set(COLOURS) == set(ARMS)
+    assert len(SHOWN) == len(ARMS)
+    assert {*STOCK, *OURS, "tq-none"} == set(ARMS)
+
+
+def test_commands_of_a_transaction_are_counted_once() -> None:
+    """Seen to fail: EXEC has the time of the commands in it, which are counted by themselves."""
+    calls = {"lpush": Calls(4, 40.0), "hset": Calls(2, 20.0), "exec": Calls(2, 25.0)}
+    server: Any = SimpleNamespace(command_calls=lambda: calls)
+    assert RedisArm(server).server_us() == 60.0
 
 
 def test_prefetch_is_for_stock_workers() -> None:

@@ -45,6 +45,13 @@ def test_costs_are_microseconds_per_completed_task() -> None:
     assert nothing.worker_us is None
 
 
+def test_a_server_without_an_account_of_its_own_did_not_work_for_nothing() -> None:
+    """Seen to fail: a broker looked as if its commands took no time."""
+    cell = summarise(make_run(ROWS, server_cpu=0.2, server_us=0.0))
+    assert (cell.server_us, cell.server_cpu_us) == (None, 50_000)
+    assert cell.flat()["server_us"] is None
+
+
 def test_tenants_by_size_and_priorities_by_urgency() -> None:
     cell = summarise(make_run(ROWS, IDEAL))
     assert [(t["tenant"], t["tasks"], t["ideal_wait_p50"]) for t in cell.flat_tenants()] == [
