@@ -69,9 +69,8 @@ class Account:
     completed: dict[int, tuple[float, float]] = field(default_factory=dict)
     #: Slots that have run something: source and executor.
     executors: set[tuple[int, str]] = field(default_factory=set)
-    #: Warm-up tasks that have ended, and orders that the producer has carried out.
+    #: Warm-up tasks that have ended.
     warm: int = 0
-    orders: int = 0
     all_sent: bool = False
     _running: dict[str, float] = field(default_factory=dict)
 
@@ -91,8 +90,6 @@ class Account:
                 self.completed[job] = started - self.start, at - self.start
         elif word == "P":
             self.submitted[job] = at - self.start
-        elif word == "W":
-            self.orders += 1
         elif word == "D":
             self.all_sent = True
 

@@ -6,9 +6,9 @@ nothing but sending can make it late. It reads orders from standard input, one a
 ``warm COUNT SECONDS``  send COUNT tasks that take SECONDS, to wake every worker up
 ``go T0``               send the plan; its second 0 is T0 on the system's monotonic clock
 
-and appends to SENT: ``W`` after each ``warm``, ``P JOB SECOND`` for each task of the plan with the
-instant before the call, ``D`` after the last. It ends with its standard input. Only the standard
-library and the plan's type are imported besides the application.
+and appends to SENT: ``P JOB SECOND`` for each task of the plan with the instant before the call,
+``D`` after the last. It ends with its standard input. Only the standard library and the plan's type
+are imported besides the application.
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ class Sender:
         for number in range(count):
             work = model._replace(job=-1 - number, seconds=seconds, cost=min(model.cost, 0.001))
             self._send(work)
-        self._note("W\n")
 
     def go(self, start: float) -> None:
         """Send the plan, each task at its moment or as soon after it as possible."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +104,6 @@ class Manifest:
     def planned(self) -> list[Cell]:
         """Return the planned cells, in order."""
         return [Cell(**cell) for cell in self.cells]
-
-
-#: Names of a manifest's fields, for what shows them.
-MANIFEST_FIELDS = tuple(each.name for each in fields(Manifest))
 
 
 def plain(value: Any) -> Any:

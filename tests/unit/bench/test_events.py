@@ -16,7 +16,7 @@ def account(*lines: str, start: float = 100.0) -> Account:
     found = Account(PLAN, start)
     for line in lines:
         words = line.split()
-        word, job, at, executor = (*words, *("W", "0", "0", "x")[len(words) :])
+        word, job, at, executor = (*words, *("", "0", "0", "x")[len(words) :])
         found.apply(Event(word, int(job), float(at), executor, 0))
     return found
 
@@ -48,8 +48,8 @@ def test_a_dead_letter_is_dead_unless_it_completed_after_all():
 
 
 def test_the_warm_up_is_in_no_row_and_in_no_count():
-    found = account("S -1 99", "E -1 99.5", "W")
-    assert (found.warm, found.orders, found.executions, found.completed) == (1, 1, {}, {})
+    found = account("S -1 99", "E -1 99.5")
+    assert (found.warm, found.executions, found.completed) == (1, {}, {})
     assert found.executors == {(0, "x")}
 
 
