@@ -15,7 +15,8 @@ __all__ = ["command", "render"]
 def render(run: Path) -> Path:
     """Write tables, plots, verdicts and the page of ``run`` anew; returns the page's path."""
     with Results.read(run) as results:
-        return results.finish(judge(results.manifest.experiment, results.summaries()))
+        manifest = results.manifest
+        return results.finish(judge(manifest.experiment, results.summaries(), manifest.failure))
 
 
 @click.command("report")

@@ -53,10 +53,11 @@ def digest(run: Path, folder: Path, name: str | None = None) -> list[Path]:
         "sessions": manifest.sessions,
     }
     name = name or manifest.experiment
+    verdicts = judge(manifest.experiment, summaries, manifest.failure)
     contents = {
         f"{name}.csv": text(map(_flat, lines(found))),
         f"{name}-ratios.csv": text(map(_flat, ratios(found))),
-        f"{name}-verdicts.csv": text(map(asdict, judge(manifest.experiment, summaries))),
+        f"{name}-verdicts.csv": text(map(asdict, verdicts)),
         f"{name}-about.json": json.dumps(about, indent=1, sort_keys=True) + "\n",
     }
     for file, content in contents.items():

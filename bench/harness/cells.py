@@ -126,7 +126,7 @@ def run_experiment(
     ):
         run_cells(cells, profile, results, lab, run)
         summaries = results.summaries()
-        verdicts = judge(experiment, summaries)
+        verdicts = judge(experiment, summaries, profile.failure)
         page = results.finish(verdicts)
         servers = sorted(lab.versions.values())
         return Finished(summaries, verdicts, page, {**described, "servers": servers})

@@ -78,7 +78,7 @@ def command(
 ) -> None:
     """Compare with stock Celery: backlogs of short to long tasks, and arrivals under overload."""
     chosen = profile_of(profile, repetitions)
-    if chosen.name == "full":
+    if profile == "full":  # and not a file of that name, whose window is its own
         chosen = dataclasses.replace(chosen, window=FULL_WINDOW)
     plan = _plan(chosen, repetitions, durations, workloads, part, prefetch)
     wanted, missing = list(arms or (*STOCK, *OURS)), dict[str, str]()
@@ -105,7 +105,7 @@ def command(
         rivals = [arm for arm in wanted if arm in STOCK]
         compared = ratios.as_json(ours, rivals)
         results.note("crossover", compared["crossover"])
-        verdicts = judge("headtohead", summaries)
+        verdicts = judge("headtohead", summaries, chosen.failure)
         page = results.finish(verdicts)
         servers = sorted(lab.versions.values())
     shown = [arm for arm in SHOWN if arm in ours]

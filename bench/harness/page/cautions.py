@@ -9,11 +9,10 @@ from typing import Any
 from bench.harness.plots.view import View
 from bench.harness.results.manifest import Manifest
 from bench.harness.summary import CellSummary
+from bench.harness.verdicts.soundness import LATE
 
 __all__ = ["cautions"]
 
-#: Seconds by which 1 % of the submissions may be late before the offered load is in doubt.
-LATE = 0.05
 #: One-minute load average above which others were using the machine.
 BUSY = 0.3
 

@@ -101,6 +101,11 @@ class Manifest:
             return f"cells: {len(self.cells)} planned against {len(other.cells)}"
         return None
 
+    @property
+    def failure(self) -> float:
+        """The share of attempts that were abandoned on purpose."""
+        return float(self.profile.get("failure", 0.0))
+
     def planned(self) -> list[Cell]:
         """Return the planned cells, in order."""
         return [Cell(**cell) for cell in self.cells]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from bench.harness.summary import CellSummary
 from bench.harness.verdicts import control, headtohead, matrix, realwork, stability, sweep
 from bench.harness.verdicts.cells import Repetition, repetitions
-from bench.harness.verdicts.soundness import abandoned, soundness
+from bench.harness.verdicts.soundness import soundness
 from bench.harness.verdicts.verdict import Rule, Verdict, apply
 
 __all__ = ["judge"]
@@ -53,22 +53,23 @@ EXPERIMENTS: dict[str, Judge] = {
 }
 
 
-def judge(experiment: str, summaries: Sequence[CellSummary]) -> list[Verdict]:
+def judge(experiment: str, summaries: Sequence[CellSummary], failure: float = 0.0) -> list[Verdict]:
     """Return what the rules of ``experiment`` say about its cells, the soundness first.
 
     Figures come from complete cells only, each compared within its own repetition. An experiment
     without rules of its own is judged by the soundness of its cells alone. Bounds are not applied
-    where attempts were abandoned on purpose, nor to arrivals shorter than :data:`SHORTEST`.
+    where ``failure``, a share of the attempts, was abandoned on purpose, which no ideal server
+    knows of, nor to arrivals shorter than :data:`SHORTEST`.
     """
     own = EXPERIMENTS.get(experiment)
     verdicts = own(summaries) if own is not None and summaries else []
-    if abandoned(summaries):
+    if failure:
         why = "attempts were abandoned and ran again, which the bound does not allow for"
         verdicts = [_excused(verdict, why) for verdict in verdicts]
     if min((each.arrivals for each in summaries if each.counts), default=SHORTEST) < 0.9 * SHORTEST:
         why = f"the bound is for {SHORTEST:g} s of arrivals and more"
         verdicts = [_excused(verdict, why) for verdict in verdicts]
-    return [*soundness(summaries), *verdicts]
+    return [*soundness(summaries, failing=failure > 0), *verdicts]
 
 
 def _paired(rules: Sequence[Rule[Repetition]], summaries: Sequence[CellSummary]) -> list[Verdict]:

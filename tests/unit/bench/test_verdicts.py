@@ -98,9 +98,20 @@ def test_bounds_do_not_hold_for_attempts_that_were_abandoned() -> None:
                   columns={"deadline": [1.0, 1.0, 99.0], "executions": [1, 2, 1]})  # fmt: skip
     name = "edf, heavy_tailed: missed deadlines / fifo's"
     fifo = cell([9.0] * 3, arm="tq-fifo", workload="heavy_tailed", columns={"deadline": [1.0] * 3})
-    found = verdict(name, judge("matrix", [broken, fifo]))
+    judged = judge("matrix", [broken, fifo], failure=0.2)
+    found = verdict(name, judged)
     assert [found.measured, found.outcome] == [pytest.approx(2 / 3), "not judged"]
     assert "abandoned" in found.why
+    repeats = verdict("executions beyond a task's first", judged)
+    assert [repeats.measured, repeats.outcome] == [1, "not judged"]
+
+
+def test_a_task_that_ran_twice_without_being_asked_to_is_a_finding() -> None:
+    """Seen to fail: many repeats were taken for abandoned attempts, and no bound was applied."""
+    twice = cell([9.0, 9.0], arm="tq-fifo", columns={"executions": [2, 2]})
+    found = judge("control", [twice, cell([9.0, 9.0], arm="tq-none")])
+    assert verdict("executions beyond a task's first", found).outcome == "fail"
+    assert verdict("uniform: throughput, fifo / none", found).outcome == "pass"
 
 
 def test_bounds_do_not_hold_before_anything_has_piled_up() -> None:
