@@ -118,8 +118,7 @@ def read_ahead(rate: float, round_trip: float, slots: int, announced: int) -> in
     announcement wakes the scheduler.
     """
     wanted = min(rate * round_trip, DEEPEST * slots)
-    if wanted < 1:
-        return 0
+    # Asked first: a single task is kept for as long as any other number is.
     if announced and 0.67 * announced <= wanted <= 1.5 * announced:
         return min(announced, DEEPEST * slots)
     return int(wanted)
