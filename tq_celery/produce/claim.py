@@ -4,7 +4,7 @@ A run is known by its name, ``<prefix>-<seed>``, from which the ids of its tasks
 namespace has an entry for each, which outlives the tasks. Before a producer submits anything it
 reads the entry and says what it found:
 
-- none, or one of which no task was taken: the run is new.
+- none, or one that nobody is at and of which no task was taken: the run is new.
 - it is finished, or its tasks are other ones: refused.
 - another producer is at it and has been heard of lately: refused.
 - it was interrupted: it goes on where it was.
@@ -117,10 +117,11 @@ def take(book: RunBook, name: str, wanted: Run, done_memory: float) -> Claim:
     """
     raw, now = book.read(name)
     found = _read(name, raw)
-    if found is not None and (found.upto or found.owner):
+    if found is not None and (found.upto or _at_it(found, now)):
         _check(name, found, wanted, now, done_memory)
     else:
-        # New, or a run of which every task was refused: its ids are free.
+        # New, or a run of which every task was refused, or that was killed before its first: the
+        # ids are free.
         found = replace(wanted, began=now, results=book.last_result())
     mine = f"{socket.gethostname()}/{os.getpid()}"
     run = replace(found, owner=mine, seen=now)
@@ -147,7 +148,7 @@ def _check(name: str, found: Run, wanted: Run, now: int, done_memory: float) -> 
             f"run {name} was submitted before: all {found.total} tasks, the last "
             f"{_when(found.seen)}; {_ADVICE}"
         )
-    if found.owner and now - found.seen < SILENCE and not _gone(found.owner):
+    if _at_it(found, now):
         raise ProduceError(
             f"another producer ({found.owner}) is submitting run {name}, at task {found.sent} of "
             f"{found.total}; if it was killed, try again in {SILENCE // 1000} s"
@@ -158,6 +159,11 @@ def _check(name: str, found: Run, wanted: Run, now: int, done_memory: float) -> 
             f"{found.upto - found.sent} tasks after the first {found.sent} may be submitted, "
             f"and the namespace's memory (done_memory {done_memory:g} s) may be gone; {_ADVICE}"
         )
+
+
+def _at_it(found: Run, now: int) -> bool:
+    """Tell whether another producer has the run in its hands."""
+    return bool(found.owner) and now - found.seen < SILENCE and not _gone(found.owner)
 
 
 def _gone(owner: str) -> bool:

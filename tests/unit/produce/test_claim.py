@@ -88,6 +88,31 @@ def test_a_run_of_which_nothing_was_taken_leaves_its_ids_free(
     assert (claim.run.digest, claim.start, claim.run.results) == ("another", 0, "0")
 
 
+def test_a_producer_that_was_killed_before_its_first_task_leaves_its_ids_free(
+    book: RunBook, left: Callable[..., None]
+) -> None:
+    """Seen to fail where an owner alone made the ids taken, for ever."""
+    left(owner=f"elsewhere/{gone_pid()}")
+    with pytest.raises(ProduceError, match="run r-1 is taken"):
+        take(book, "r-1", replace(WANTED, digest="another"), HOUR)
+    raw, now = book.read("r-1")
+    dead = replace(Run.decode(raw), owner=f"{HERE}/{gone_pid()}")
+    assert book.note("r-1", raw, dead.encode())
+    claim = take(book, "r-1", replace(WANTED, digest="another"), HOUR)
+    assert (claim.run.digest, claim.start) == ("another", 0)
+    assert claim.run.began >= now
+
+
+def test_a_note_that_is_repeated_is_written_once_and_for_all(book: RunBook) -> None:
+    """Its reply may have been lost; seen to fail when the repeat was taken for another producer."""
+    assert book.note("r-1", b"", b"one")
+    assert book.note("r-1", b"", b"one")
+    assert not book.note("r-1", b"", b"two")
+    assert book.note("r-1", b"one", b"two")
+    assert book.note("r-1", b"one", b"two")
+    assert book.read("r-1")[0] == b"two"
+
+
 def test_a_run_that_was_let_go_goes_on_where_it_was(
     book: RunBook, left: Callable[..., None]
 ) -> None:
