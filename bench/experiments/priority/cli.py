@@ -25,6 +25,9 @@ __all__ = ["command"]
 DEFAULT = ("redis", "redis-priority", "rabbitmq-priority", "tq-fifo", "tq-priority")
 #: The arm that is held to the pass rule.
 OURS = "tq-priority"
+#: All but those that cannot be asked: ``tenant-queues`` has no queue for the one tenant, and without
+#: a scheduler nothing is ranked before the worker starts.
+CHOICE = tuple(arm for arm in ARMS if arm not in ("tenant-queues", "tq-none"))
 
 
 @click.command("priority")
@@ -38,7 +41,7 @@ OURS = "tq-priority"
 )  # fmt: skip
 @click.option("--pool", default="threads", show_default=True, type=click.Choice(tuple(POOLS)))
 @click.option(
-    "--arm", "names", multiple=True, type=Word(ARMS), default=DEFAULT, show_default=True,
+    "--arm", "names", multiple=True, type=Word(CHOICE), default=DEFAULT, show_default=True,
     help="Only these.",
 )  # fmt: skip
 @repetitions(5)
@@ -69,7 +72,7 @@ def command(
         versions = sorted(lab.versions.values())
     shares = {arm.name: spread([each.share for each in runs[arm.name]]) for arm in arms}
     front = {arm.name: spread([each.in_front for each in runs[arm.name]]) for arm in arms}
-    passed = all(each.share == 1 for each in runs.get(OURS, ()))
+    passed = all(each.share == 1 for each in runs[OURS]) if OURS in runs else None
     rows = [
         [name, *(f"{share:.1%}" for share in shares[name]), f"{front[name].median:.1%}"]
         for name in shares
