@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 __all__ = ["MARGIN", "Found", "best_prefetch"]
 
-#: A multiplier has to be better than the next lower one by this share: less is noise, and whatever
+#: A multiplier has to be better than the best lower one by this share: less is noise, and whatever
 #: a worker holds in advance is out of the broker's order.
 MARGIN = 0.03
 
@@ -25,7 +25,7 @@ class Found:
 
 
 def best_prefetch(multipliers: Sequence[int], measure: Callable[[int], float]) -> Found:
-    """Return the multiplier with the greatest figure; of nearly equal ones the lowest.
+    """Return the multiplier with the greatest figure, a higher one only where it is worth it.
 
     ``measure`` runs the arm with a multiplier; raises ValueError for none to choose from.
     """
