@@ -25,8 +25,8 @@ __all__ = ["command"]
 DEFAULT = ("redis", "redis-priority", "rabbitmq-priority", "tq-fifo", "tq-priority")
 #: The arm that is held to the pass rule.
 OURS = "tq-priority"
-#: All but those that cannot be asked: ``tenant-queues`` has no queue for the one tenant, and without
-#: a scheduler nothing is ranked before the worker starts.
+#: All but those that cannot be asked: ``tenant-queues`` has no queue for the one tenant, and
+#: ``tq-none`` ranks nothing before the worker starts.
 CHOICE = tuple(arm for arm in ARMS if arm not in ("tenant-queues", "tq-none"))
 
 
