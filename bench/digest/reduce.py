@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from bench.harness.cell import duration
 from bench.harness.measure import paired_ratio, spread
 from bench.harness.summary import CellSummary, Flat
 
@@ -36,8 +37,6 @@ COMPARED = (
     "latency_p50", "latency_p95", "latency_p99", "wait_max", "throughput", "worker_us", "server_us",
 )  # fmt: skip
 IDEAL = "ideal_"
-#: How the names of workloads begin that are a backlog of tasks of one duration.
-BACKLOG = "fixed-"
 
 
 class Place(NamedTuple):
@@ -137,7 +136,7 @@ def _bases(arms: Sequence[str]) -> list[str]:
 
 def _scopes(summary: CellSummary) -> Iterator[tuple[str, Sequence[str], Flat]]:
     """Yield scopes, the figures kept of them, and all their figures."""
-    if summary.cell.workload.startswith(BACKLOG):
+    if duration(summary.cell.workload) is not None:
         yield "all", OF_BACKLOG, summary.flat()
         return
     yield "all", OF_CELL, summary.flat()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Cell", "Exec", "Profile"]
+__all__ = ["Cell", "Exec", "Profile", "backlog_name", "duration"]
 
 #: How a task's body spends its seconds: asleep, or on a processor.
 Exec = Literal["sleep", "cpu"]
@@ -56,3 +56,18 @@ class Cell:
     def name(self) -> str:
         """The cell's word in file names, namespaces and progress lines."""
         return f"{self.workload}-{self.arm}-x{self.load:g}-{self.exec}-r{self.repetition}"
+
+
+def backlog_name(ms: float) -> str:
+    """Return the workload of a backlog of equal tasks that take ``ms`` milliseconds each."""
+    return f"fixed-{ms:g}ms"
+
+
+def duration(workload: str) -> float | None:
+    """Return the milliseconds of what :func:`backlog_name` named; None for arrivals."""
+    if not (workload.startswith("fixed-") and workload.endswith("ms")):
+        return None
+    try:
+        return float(workload.removeprefix("fixed-").removesuffix("ms"))
+    except ValueError:
+        return None

@@ -55,13 +55,15 @@ def grid(
     """Return every combination, repetition by repetition.
 
     The arms of one workload run next to each other, and the order in which they do turns round
-    with every repetition: drift of the machine then does not favour one of them.
+    with every repetition: drift of the machine then does not favour one of them. What is named
+    twice is run once.
     """
     cells = []
+    once = list(dict.fromkeys(arms))
     for repetition in range(profile.repetitions):
-        turned = arms if repetition % 2 == 0 else arms[::-1]
-        for workload in workloads:
-            for load in loads or (profile.load,):
+        turned = once if repetition % 2 == 0 else once[::-1]
+        for workload in dict.fromkeys(workloads):
+            for load in dict.fromkeys(loads or (profile.load,)):
                 for how in execs or (profile.exec,):
                     cells += [Cell(arm, workload, load, how, repetition) for arm in turned]
     return cells

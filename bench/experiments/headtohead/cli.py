@@ -25,7 +25,7 @@ from bench.experiments.headtohead.plan import (
 from bench.experiments.headtohead.ratios import Ratios
 from bench.experiments.headtohead.tables import arrivals, backlogs
 from bench.experiments.headtohead.tuning import Kind, kind_of, tune
-from bench.harness.cell import Cell, Profile
+from bench.harness.cell import Cell, Profile, duration
 from bench.harness.cell_options import Word, cell_options, profile_of
 from bench.harness.cells import run_cells
 from bench.harness.course import Watch
@@ -33,7 +33,6 @@ from bench.harness.drive import run_cell
 from bench.harness.errors import BenchError
 from bench.harness.interpreters import described_by, python_313
 from bench.harness.lab import Lab
-from bench.harness.plots.view import duration
 from bench.harness.record import Run
 from bench.harness.report import emit, progress
 from bench.harness.results import Results
@@ -81,7 +80,7 @@ def command(
     if profile == "full":  # and not a file of that name, whose window is its own
         chosen = dataclasses.replace(chosen, window=FULL_WINDOW)
     plan = _plan(chosen, repetitions, durations, workloads, part, prefetch)
-    wanted, missing = list(arms or (*STOCK, *OURS)), dict[str, str]()
+    wanted, missing = list(dict.fromkeys(arms or (*STOCK, *OURS))), dict[str, str]()
     python = _interpreter(wanted, missing)
     described = described_by(python)
     with contextlib.ExitStack() as stack:
@@ -150,8 +149,8 @@ def _plan(
         plan = dataclasses.replace(plan, multipliers=(prefetch,), ordered=(prefetch,))
     return dataclasses.replace(
         plan,
-        durations=() if part == "workloads" else tuple(sorted(durations)) or plan.durations,
-        workloads=() if part == "durations" else workloads or plan.workloads,
+        durations=() if part == "workloads" else tuple(sorted({*durations})) or plan.durations,
+        workloads=() if part == "durations" else tuple(dict.fromkeys(workloads)) or plan.workloads,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.harness.cell import Cell, Profile
+from bench.harness.cell import Cell, Profile, backlog_name
 
 __all__ = [
     "DURATIONS",
@@ -17,7 +17,6 @@ __all__ = [
     "WORKLOADS",
     "Plan",
     "cells",
-    "word",
 ]
 
 #: Stock Celery, as people run it and as people work around its order.
@@ -55,11 +54,6 @@ QUICK = Plan((0, 5, 50), ("uniform", "multi_tenant"), 1, 2.0, 4_000, (4, 16), (1
 FULL = Plan(DURATIONS, WORKLOADS, 3, 5.0, 12_000, (1, 4, 16, 64), (1, 4))
 
 
-def word(ms: int) -> str:
-    """Return the workload of a backlog of tasks of ``ms`` milliseconds."""
-    return f"fixed-{ms}ms"
-
-
 def cells(plan: Plan, arms: Sequence[str], profile: Profile) -> list[Cell]:
     """Return every cell, repetition by repetition, the order of the arms turning round each time.
 
@@ -70,7 +64,7 @@ def cells(plan: Plan, arms: Sequence[str], profile: Profile) -> list[Cell]:
         turned = arms if repetition % 2 == 0 else arms[::-1]
         places = []
         if repetition < plan.repetitions:
-            places += [(word(ms), 0.0) for ms in plan.durations]
+            places += [(backlog_name(ms), 0.0) for ms in plan.durations]
         if repetition < profile.repetitions:
             places += [(workload, profile.load) for workload in plan.workloads]
         for workload, load in places:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from bench.experiments.headtohead.crossover import Crossover, Point, crossover
+from bench.harness.cell import backlog_name, duration
 from bench.harness.measure import Spread, paired_ratio
-from bench.harness.plots.view import duration
 from bench.harness.summary import CellSummary
 
 __all__ = ["Ratios"]
@@ -50,7 +50,7 @@ class Ratios:
 
     def crossover(self, ours: str, rival: str) -> Crossover:
         """Return below which duration of a task ours has less throughput than the rival."""
-        ratios = [(ms, self.throughput(ours, rival, f"fixed-{ms:g}ms")) for ms in self.durations]
+        ratios = [(ms, self.throughput(ours, rival, backlog_name(ms))) for ms in self.durations]
         return crossover([Point(ms, ratio.median) for ms, ratio in ratios if ratio is not None])
 
     def _ratio(self, workload: str, above: str, below: str, figure: Figure) -> Spread | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.experiments.headtohead.ratios import Ratios
+from bench.harness.cell import backlog_name, duration
 from bench.harness.measure import Spread
-from bench.harness.plots.view import duration
 from bench.harness.report import table
 
 __all__ = ["arrivals", "backlogs"]
@@ -17,7 +17,7 @@ def backlogs(ratios: Ratios, ours: Sequence[str], rivals: Sequence[str]) -> str:
     lengths = ratios.durations
     rows = [
         [f"{mine} / {rival}",
-         *(_said(ratios.throughput(mine, rival, f"fixed-{ms:g}ms")) for ms in lengths),
+         *(_said(ratios.throughput(mine, rival, backlog_name(ms))) for ms in lengths),
          ratios.crossover(mine, rival).says]
         for mine in ours for rival in rivals
     ]  # fmt: skip

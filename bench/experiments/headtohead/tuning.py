@@ -12,12 +12,11 @@ from functools import partial
 from typing import Any, Literal
 
 from bench.experiments.headtohead.backlog import backlog_of, run_backlog
-from bench.experiments.headtohead.plan import STOCK, Plan, word
-from bench.harness.cell import Cell, Profile
+from bench.experiments.headtohead.plan import STOCK, Plan
+from bench.harness.cell import Cell, Profile, backlog_name, duration
 from bench.harness.drive import quiet, run_cell
 from bench.harness.errors import BenchError
 from bench.harness.lab import Lab
-from bench.harness.plots.view import duration
 from bench.harness.prefetch import best_prefetch
 from bench.harness.report import progress
 from bench.harness.results import Results
@@ -104,5 +103,5 @@ def _try(kind: Kind, arm: str, plan: Plan, profile: Profile, lab: Lab) -> CellSu
     works = backlog_of(
         ms / 1000, profile.slots, plan.span * _SHARE, round(plan.most * _SHARE), profile.seed
     )
-    cell = Cell(arm, word(ms), 0.0, profile.exec, 0)
+    cell = Cell(arm, backlog_name(ms), 0.0, profile.exec, 0)
     return summarise(run_backlog(cell, profile, lab, quiet, works))

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from bench.harness.cell import duration
 from bench.harness.measure import Spread
 from bench.harness.page.html import Markup, table, text
 from bench.harness.plots.groups import ideal_p95, real_p95
 from bench.harness.plots.style import arm_label, short
-from bench.harness.plots.view import Place, View, duration
+from bench.harness.plots.view import Place, View
 from bench.harness.summary import CellSummary, Group
 
 __all__ = ["by_group", "costs", "figures"]

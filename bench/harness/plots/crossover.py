@@ -7,26 +7,21 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.harness.measure import Spread, spread
+from bench.harness.cell import duration
+from bench.harness.measure import Spread
 from bench.harness.plots import style
-from bench.harness.plots.view import Place, View, duration
+from bench.harness.plots.view import View
+from bench.harness.summary import CellSummary
 
-__all__ = ["OURS", "draw", "ratio"]
+__all__ = ["OURS", "draw"]
 
 #: The arms that rivals are compared with, the first one that ran: fifo has the same order as most
 #: of theirs, so only the path differs.
 OURS = ("tq-fifo", "tq-wfq", "tq-priority", "tq-edf", "tq-none")
 
 
-def ratio(view: View, place: Place, ours: str, rival: str) -> Spread | None:
-    """Return our throughput over the rival's, repetition by repetition; None without pairs."""
-    rates = {cell.cell.repetition: cell.real.throughput for cell in view.at(place, ours)}
-    values = [
-        mine / its
-        for cell in view.at(place, rival)
-        if (mine := rates.get(cell.cell.repetition)) and (its := cell.real.throughput)
-    ]
-    return spread(values) if values else None
+def _throughput(cell: CellSummary) -> float | None:
+    return cell.real.throughput
 
 
 def draw(view: View) -> Figure | None:
@@ -50,10 +45,10 @@ def draw(view: View) -> Figure | None:
         # A little apart, so that whiskers do not hide each other.
         shift = (number - (len(arms) - 1) / 2) * 0.035
         marker = style.MARKERS[number % len(style.MARKERS)]
-        rates = [view.spread(place, arm, lambda cell: cell.real.throughput) for place in places]
+        rates = [view.spread(place, arm, _throughput) for place in places]
         limits[0].extend(_line(left, rates, arm, marker, shift))
         if not arm.startswith("tq-"):
-            ratios = [ratio(view, place, ours, arm) for place in places]
+            ratios = [view.ratio(place, _throughput, ours, arm) for place in places]
             limits[1].extend(_line(right, ratios, arm, marker, shift))
     right.axhline(1.0, color=style.BLACK, linewidth=1, linestyle="--")
     right.annotate(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.harness.measure import Spread, spread
+from bench.harness.measure import Spread
 from bench.harness.plots import style
 from bench.harness.plots.tenants import skewed
-from bench.harness.plots.view import Place, View
+from bench.harness.plots.view import View
 from bench.harness.summary import CellSummary
 
 __all__ = ["OURS", "draw"]
@@ -32,12 +32,12 @@ def draw(view: View) -> Figure | None:
     if not places:
         return None
     quiet: Mapping[str, Ratios] = {
-        view.title(place): [_ratio(view, place, _quiet_p95, rival, OURS) for rival in rivals]
+        view.title(place): [view.ratio(place, _quiet_p95, rival, OURS) for rival in rivals]
         for place in places
         if skewed(place, view)
     }
     rate: Mapping[str, Ratios] = {
-        view.title(place): [_ratio(view, place, _throughput, OURS, rival) for rival in rivals]
+        view.title(place): [view.ratio(place, _throughput, OURS, rival) for rival in rivals]
         for place in places
     }
     drawn = [each for each in (quiet, rate) if each]
@@ -62,18 +62,6 @@ def _quiet_p95(cell: CellSummary) -> float | None:
 
 def _throughput(cell: CellSummary) -> float | None:
     return cell.real.throughput
-
-
-def _ratio(
-    view: View, place: Place, figure: Callable[[CellSummary], float | None], over: str, under: str
-) -> Spread | None:
-    below = {cell.cell.repetition: figure(cell) for cell in view.at(place, under)}
-    values = [
-        top / bottom
-        for cell in view.at(place, over)
-        if (top := figure(cell)) is not None and (bottom := below.get(cell.cell.repetition))
-    ]
-    return spread(values) if values else None
 
 
 def _panel(

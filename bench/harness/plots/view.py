@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from bench.harness.cell import Cell
+from bench.harness.cell import Cell, duration
 from bench.harness.measure import Spread, spread
 from bench.harness.summary import CellSummary
 
-__all__ = ["ARMS", "Place", "View", "duration"]
+__all__ = ["ARMS", "Place", "View"]
 
 #: All arms, in the order in which they are shown.
 ARMS = (
@@ -31,16 +31,6 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, cell: Cell) -> Place:
         return cls(cell.workload, cell.exec, cell.load)
-
-
-def duration(workload: str) -> float | None:
-    """Return the milliseconds of ``fixed-<number>ms``, a workload of constant duration."""
-    if not (workload.startswith("fixed-") and workload.endswith("ms")):
-        return None
-    try:
-        return float(workload.removeprefix("fixed-").removesuffix("ms"))
-    except ValueError:
-        return None
 
 
 class View:
@@ -66,6 +56,16 @@ class View:
     def spread(self, place: Place, arm: str, figure: Figure) -> Spread | None:
         """Return median, least and greatest over the repetitions; None without any value."""
         values = [value for cell in self.at(place, arm) if (value := figure(cell)) is not None]
+        return spread(values) if values else None
+
+    def ratio(self, place: Place, figure: Figure, above: str, below: str) -> Spread | None:
+        """Return one arm's figure over another's, repetition by repetition; None without pairs."""
+        under = {cell.cell.repetition: figure(cell) for cell in self.at(place, below)}
+        values = [
+            top / bottom
+            for cell in self.at(place, above)
+            if (top := figure(cell)) is not None and (bottom := under.get(cell.cell.repetition))
+        ]
         return spread(values) if values else None
 
     @property

@@ -31,6 +31,13 @@ def test_arms_of_a_workload_are_neighbours_and_their_order_turns_round():
     ]  # fmt: skip
 
 
+def test_what_is_named_twice_is_run_once():
+    """Seen to fail: the second of two equal cells was an error once the first was kept."""
+    assert grid(["a", "b", "a"], ["x", "x"], PROFILE, loads=(1.0, 1.0)) == grid(
+        ["a", "b"], ["x"], PROFILE, loads=(1.0,)
+    )
+
+
 class Runner:
     """Stands for the driver: every cell ends as it is told."""
 

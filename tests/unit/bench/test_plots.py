@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from bench.harness.cell import Cell
+from bench.harness.cell import Cell, backlog_name, duration
 from bench.harness.plots import PLOTS, crossover, jain, latency, longest, rivals, sweep, tenants
 from bench.harness.plots.style import short
-from bench.harness.plots.view import Place, View, duration
+from bench.harness.plots.view import Place, View
 from bench.harness.summary import summarise
 from tests.unit.bench.lab_runs import cells, run_of
 
@@ -134,9 +134,10 @@ def test_rivals_are_compared_within_a_repetition(matrix):
 
     view = View([cell("tq-fifo", 0, 300.0), cell("redis", 0, 100.0),
                  cell("tq-fifo", 1, 100.0), cell("redis", 1, 50.0)])  # fmt: skip
-    assert crossover.ratio(view, view.places[0], "tq-fifo", "redis") == (2.5, 2.0, 3.0)
+    rate = lambda each: each.real.throughput  # noqa: E731
+    assert view.ratio(view.places[0], rate, "tq-fifo", "redis") == (2.5, 2.0, 3.0)
     lonely = View([cell("tq-fifo", 0, 300.0), cell("redis", 1, 50.0)])
-    assert crossover.ratio(lonely, lonely.places[0], "tq-fifo", "redis") is None
+    assert lonely.ratio(lonely.places[0], rate, "tq-fifo", "redis") is None
     ours = View([cell("tq-wfq", 0, 300.0), cell("redis", 0, 100.0)])
     assert "stock redis" in words(rivals.draw(ours))
 
@@ -160,6 +161,7 @@ def test_durations_are_drawn_in_order(matrix):
 )  # fmt: skip
 def test_a_duration_is_read_from_the_name(name, milliseconds):
     assert duration(name) == milliseconds
+    assert milliseconds is None or backlog_name(milliseconds) == name
 
 
 @pytest.mark.parametrize(
