@@ -9,10 +9,10 @@ from typing import Any
 
 from bench.digest.figures import repetitions
 from bench.digest.files import Record, read_csv, read_json
-from bench.digest.pivot import did_you_mean
 from bench.digest.request import Options, Table, beside
 from bench.digest.words import amount, with_spread
 from bench.harness.errors import BenchError
+from tq_celery.setting_checks import did_you_mean
 
 __all__ = ["listed", "machine", "verdicts"]
 

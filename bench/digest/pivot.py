@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from bench.harness.errors import BenchError
+from tq_celery.setting_checks import did_you_mean
 
-__all__ = ["Pivot", "did_you_mean", "pivot"]
+__all__ = ["Pivot", "pivot"]
 
 Record = Mapping[str, str]
 
@@ -70,9 +70,3 @@ def _chosen(dimension: str, present: Sequence[str], wanted: str | None) -> list[
             )
         chosen += [value for value in found if value not in chosen]
     return chosen
-
-
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return `` (did you mean 'x'?)``, or "" when nothing known is near."""
-    near = get_close_matches(word, known, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.digest.pivot import did_you_mean
 from bench.harness.errors import BenchError
+from tq_celery.setting_checks import did_you_mean
 
 __all__ = ["Options", "Table", "beside", "parse"]
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from bench.digest.figures import figures, ratios
 from bench.digest.lists import listed, machine, verdicts
-from bench.digest.pivot import did_you_mean
 from bench.digest.request import Options, Table, parse
 from bench.harness.errors import BenchError
+from tq_celery.setting_checks import did_you_mean
 
 __all__ = ["KINDS", "make"]
 

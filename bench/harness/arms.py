@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Protocol
 
 from baseline.queues import DYNAMIC_LEVELS, LEVELS, QUEUE, lists, queue_of
@@ -13,6 +12,7 @@ from bench.harness.errors import BenchError
 from bench.harness.servers import RabbitMQServer, RedisServer
 from bench.harness.stock_arms import RabbitMQArm, RedisArm, RedisPlusArm
 from bench.harness.tq_arm import TQArm
+from tq_celery.setting_checks import did_you_mean
 
 __all__ = [
     "ARMS",
@@ -126,8 +126,7 @@ def make_arm(
     """
     make = _MAKERS.get(name)
     if make is None:
-        near = get_close_matches(name.lower(), ARMS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name.lower(), ARMS)
         raise BenchError(f"arm: {name!r} is not one of {', '.join(ARMS)}{hint}")
     plan = Plan(namespace, tuple(tenants), tuple((weights or {}).items()), prefetch)
     return make(servers, plan)

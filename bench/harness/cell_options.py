@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from bench.harness.options import common
 from bench.harness.profiles import NAMES, load_profile
 from bench.harness.report import emit, progress, table
 from bench.harness.summary import CellSummary
+from tq_celery.setting_checks import did_you_mean
 
 __all__ = ["Word", "cell_options", "profile_of", "run_and_tell"]
 
@@ -36,8 +36,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic in newer click
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return ``value`` if it is one of the words."""
         if value not in self.words:
-            near = get_close_matches(str(value).lower(), self.words, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            hint = did_you_mean(str(value).lower(), self.words)
             self.fail(f"{value!r} is not one of {', '.join(self.words)}{hint}", param, ctx)
         return str(value)
 

@@ -42,8 +42,8 @@ IDEAL_POLICY = {
 def ideal_policy(arm: str) -> str:
     """Return the policy of the ideal server beside ``arm``; BenchError for an unknown arm."""
     if arm not in IDEAL_POLICY:
-        hint = did_you_mean(arm, tuple(IDEAL_POLICY))
-        raise BenchError(f"arm {arm!r} is not one of {', '.join(IDEAL_POLICY)}{hint}")
+        hint = did_you_mean(arm.lower(), IDEAL_POLICY)
+        raise BenchError(f"arm: {arm!r} is not one of {', '.join(IDEAL_POLICY)}{hint}")
     return IDEAL_POLICY[arm]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import tomllib
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,6 +12,7 @@ from bench.harness.cell import Exec, Profile
 from bench.harness.cluster import POOLS
 from bench.harness.errors import BenchError
 from bench.harness.servers import KINDS
+from tq_celery.setting_checks import did_you_mean
 
 __all__ = ["NAMES", "load_profile"]
 
@@ -72,7 +72,7 @@ def load_profile(name: str) -> Profile:
     if not name.endswith(".toml") and name not in NAMES:
         raise BenchError(
             f"profile: {name!r} is not one of {', '.join(NAMES)}, nor a file that ends in .toml"
-            + _hint(name, NAMES)
+            + did_you_mean(name.lower(), NAMES)
         )
     try:
         content = tomllib.loads(path.read_text("utf-8"))
@@ -88,7 +88,7 @@ def _checked(name: str, content: Mapping[str, Any], where: str) -> Profile:
         if field not in _ALLOWED:
             raise BenchError(
                 f"{where}: unknown field {field!r}; fields are {', '.join(_ALLOWED)}"
-                + _hint(field, tuple(_ALLOWED))
+                + did_you_mean(field.lower(), _ALLOWED)
             )
         allowed, check = _ALLOWED[field]
         if not check(value):
@@ -109,8 +109,3 @@ def _checked(name: str, content: Mapping[str, Any], where: str) -> Profile:
             f"killed one by one, not {profile.pool}"
         )
     return profile
-
-
-def _hint(given: str, words: tuple[str, ...]) -> str:
-    near = get_close_matches(given.lower(), words, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""

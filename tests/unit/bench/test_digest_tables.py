@@ -99,7 +99,7 @@ def test_repetitions_are_said_and_a_single_one_is_a_warning(data: Path) -> None:
         ("figures m figure=latency_p95 load=2 unit=h", "unit=h is not one of"),
         ("figures m figure=latency_p95 load=2 shown=median", "shown= is no option"),
         ("verdicts m name=priority*", "no rule of m is called"),
-        ("json gate path=rule", "gate.json has no 'rule' there (did you mean 'rules'?)"),
+        ("json gate path=rule", "gate.json has no 'rule' there; did you mean 'rules'?"),
         ("json gate path=rules columns=rool", "no column 'rool' among rule"),
     ],
 )
