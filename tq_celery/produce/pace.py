@@ -100,3 +100,5 @@ def _submit(
         done.sent = end
         done.seconds = time.monotonic() - began
         look(done)
+        # Also where batches take long and there is no pause: silence means a dead producer.
+        claim.sign(done.sent, done.upto)

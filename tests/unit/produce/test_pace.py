@@ -20,13 +20,14 @@ class Notes(Claim):
     def __init__(self, start: int = 0) -> None:
         self.start = start
         self.notes: list[tuple[int, int]] = []
+        self.signs = 0
         self.released: tuple[int, int] | None = None
 
     def note(self, sent: int, upto: int) -> None:
         self.notes.append((sent, upto))
 
     def sign(self, sent: int, upto: int) -> None:
-        pass
+        self.signs += 1
 
     def release(self, sent: int, upto: int) -> None:
         self.released = (sent, upto)
@@ -94,6 +95,13 @@ def test_the_entry_is_ahead_of_every_batch() -> None:
     run(works(3000, 0.0001), claim, sink)
     assert all(sink.ahead)
     assert len(claim.notes) < 20, "not with every batch"
+
+
+def test_a_producer_that_never_pauses_shows_that_it_lives() -> None:
+    """Seen to fail with signs in pauses alone: slow batches looked like a dead producer."""
+    claim = Notes()
+    run(works(3 * BATCH, 0.0), claim, Sink())
+    assert claim.signs == 3
 
 
 def test_who_goes_on_starts_at_once_and_keeps_the_distances() -> None:
