@@ -62,7 +62,7 @@ _SKEWED = (
 _CHAT, _REPORTS, _AGENTS = 1 / 0.025, 1 / 0.040, 1 / 0.008
 _ALL = _CHAT + _REPORTS + _AGENTS
 
-#: Short requests first, as a team without fair scheduling would set their priorities.
+#: Cheap requests first, as a team without fair scheduling would set their priorities.
 _LLM = (
     Tenant("chat", _CHAT / _ALL, weight=2.0, seconds=0.090, cost=400.0, priority=2),
     Tenant("reports", _REPORTS / _ALL, seconds=0.180, cost=800.0, priority=0),
