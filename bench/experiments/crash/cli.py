@@ -32,7 +32,7 @@ __all__ = ["command"]
     help="Of these, tasks whose settlement has reached the server.",
 )  # fmt: skip
 @click.option(
-    "--lease", default=10.0, show_default=True, type=click.FloatRange(2, 600),
+    "--lease", default=10, show_default=True, type=click.IntRange(2, 600),
     help="Seconds of our lease and of the visibility timeout of stock Celery.",
 )  # fmt: skip
 @click.option("--arm", "arms", multiple=True, type=click.Choice(ARMS), help="Only these.")
@@ -43,7 +43,7 @@ def command(
     tasks: int,
     held: int,
     settled: int,
-    lease: float,
+    lease: int,
     arms: tuple[str, ...],
     repetitions: int,
     server: str,
