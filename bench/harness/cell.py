@@ -19,7 +19,8 @@ class Profile:
     (None: the same). ``slots`` are spread over ``workers`` processes of ``pool``. Repetition ``i``
     uses ``seed + i``. ``grace`` is how long after the ideal server's last completion a cell may
     take before it counts as timed out. ``failure`` is the share of attempts that is abandoned
-    before the ack.
+    before the ack. ``deadline`` is base, factor and jitter of
+    :class:`~tq_celery.workloads.deadlines.DeadlineRule`.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Profile:
     failure: float = 0.0
     grace: float = 30.0
     server: str = "redis"
+    deadline: tuple[float, float, float] = (1.0, 10.0, 0.2)
 
 
 @dataclass(frozen=True, slots=True)

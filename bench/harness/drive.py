@@ -47,6 +47,7 @@ def plan_of(cell: Cell, profile: Profile) -> list[Work]:
             slots=profile.slots,
             load=None if cell.workload == "llm" else cell.load,
             longest=profile.longest,
+            deadline=registry.DeadlineRule(*profile.deadline),
         )
     except SettingsError as error:
         raise BenchError(str(error)) from error

@@ -13,6 +13,7 @@ from bench.harness.cluster import POOLS
 from bench.harness.errors import BenchError
 from bench.harness.servers import KINDS
 from tq_celery.setting_checks import did_you_mean
+from tq_celery.workloads.deadlines import MOST
 
 __all__ = ["NAMES", "load_profile"]
 
@@ -45,6 +46,17 @@ def _word(words: tuple[str, ...]) -> tuple[str, Check]:
     return "one of " + ", ".join(words), lambda value: value in words
 
 
+def _rule() -> tuple[str, Check]:
+    words = f"three numbers from 0 to {MOST:g}, base, factor and jitter, not both first ones 0"
+    _, fits = _number(0, MOST)
+    return (
+        words,
+        lambda value: (
+            isinstance(value, list) and len(value) == 3 and all(map(fits, value)) and any(value[:2])
+        ),
+    )
+
+
 #: What each field may be, in words and as a check. Bounds are those of a run that can end.
 _ALLOWED: Mapping[str, tuple[str, Check]] = {
     "window": _number(0.5, 3600),
@@ -60,6 +72,7 @@ _ALLOWED: Mapping[str, tuple[str, Check]] = {
     "failure": _number(0, 0.9),
     "grace": _number(1, 3600),
     "server": _word(KINDS),
+    "deadline": _rule(),
 }
 
 
@@ -95,7 +108,11 @@ def _checked(name: str, content: Mapping[str, Any], where: str) -> Profile:
             raise BenchError(f"{where}: {field} = {value!r} is not {allowed}")
     if "window" not in content:
         raise BenchError(f"{where}: window is missing, the length of the arrivals in seconds")
-    profile = dataclasses.replace(Profile(name, 1.0), **content)
+    fields = {
+        field: tuple(map(float, value)) if field == "deadline" else value
+        for field, value in content.items()
+    }
+    profile = dataclasses.replace(Profile(name, 1.0), **fields)
     if profile.slots % profile.workers:
         raise BenchError(
             f"{where}: slots = {profile.slots} cannot be spread evenly over "

@@ -167,9 +167,12 @@ class Results:
 
 
 def _lock(path: Path) -> contextlib.ExitStack:
-    path.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        file = stack.enter_context((path / _LOCK).open("a"))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context((path / _LOCK).open("a"))
+        except OSError as error:
+            raise BenchError(f"{path} cannot be written to: {error.strerror}") from error
         try:
             # Let go by the kernel when this process ends, however it ends.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

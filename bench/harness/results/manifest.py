@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,12 @@ __all__ = ["VERSION", "Manifest", "plain"]
 VERSION = 1
 _KIND = "tq-celery bench results"
 FILE = "manifest.json"
+#: The fields of a profile that need not be given.
+_DEFAULTS = {
+    each.name: list(each.default) if isinstance(each.default, tuple) else each.default
+    for each in fields(Profile)
+    if each.default is not MISSING
+}
 
 
 @dataclass(slots=True)
@@ -89,6 +95,9 @@ class Manifest:
             return f"experiment {self.experiment!r} against {other.experiment!r}"
         for part in ("profile", "settings"):
             ours, theirs = getattr(self, part), getattr(other, part)
+            if part == "profile":
+                # What a profile had no field for yet was as it is by default.
+                ours, theirs = {**_DEFAULTS, **ours}, {**_DEFAULTS, **theirs}
             for name in sorted({*ours, *theirs}):
                 if ours.get(name) != theirs.get(name):
                     where = f"{part}.{name}"

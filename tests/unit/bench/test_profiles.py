@@ -19,7 +19,9 @@ def test_a_file_of_ones_own(tmp_path):
     path.write_text("window = 3.5\nslots = 6\nworkers = 3\n")
     profile = load_profile(str(path))
     assert (profile.name, profile.window, profile.slots, profile.workers) == ("mine", 3.5, 6, 3)
-    assert (profile.load, profile.seed) == (1.25, 1)
+    assert (profile.load, profile.seed, profile.deadline) == (1.25, 1, (1.0, 10.0, 0.2))
+    path.write_text("window = 3.5\ndeadline = [0.5, 3, 0]\n")
+    assert load_profile(str(path)).deadline == (0.5, 3.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,8 @@ def test_a_file_of_ones_own(tmp_path):
         ("window = 2\nfailure = 0.2", ["failure = 0.2", "prefork"]),
         ("window = 2\nrepetitions = 1.5", ["repetitions = 1.5", "a whole number"]),
         ("window = 2\nexec = 'CPU'", ["exec = 'CPU'", "sleep, cpu"]),
+        ("window = 2\ndeadline = [0, 0, 1]", ["deadline = [0, 0, 1]", "three numbers"]),
+        ("window = 2\ndeadline = 3", ["deadline = 3", "three numbers"]),
         ("window = 2\npool = 'solo'", ["pool solo", "one slot a worker"]),
         ("window == 2", ["is not TOML"]),
     ],

@@ -159,6 +159,20 @@ def test_another_configuration_is_refused_by_the_field(tmp_path, changes, field)
     assert contents(tmp_path / "run") == before
 
 
+def test_a_run_that_had_no_such_field_yet_goes_on_with_the_default(tmp_path):
+    """Seen to fail: every new field of a profile would strand the runs begun before it."""
+    with start(tmp_path / "run") as results:
+        results.add(run_of(PLANNED[0]))
+    path = tmp_path / "run/manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["profile"]["deadline"]
+    path.write_text(json.dumps(manifest))
+    with start(tmp_path / "run") as results:
+        assert results.has(PLANNED[0])
+    with pytest.raises(BenchError, match="profile.deadline"):
+        start(tmp_path / "run", profile=dataclasses.replace(PROFILE, deadline=(2.0, 10.0, 0.2)))
+
+
 def test_another_version_is_refused_untouched(tmp_path):
     with start(tmp_path / "run"):
         pass
@@ -186,6 +200,12 @@ def test_a_file_is_not_a_folder(tmp_path):
     (tmp_path / "run").write_text("text")
     with pytest.raises(BenchError, match="is a file"):
         start(tmp_path / "run")
+
+
+def test_where_no_folder_can_be_made_it_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(BenchError, match="file/run cannot be written to: Not a directory"):
+        start(tmp_path / "file" / "run")
 
 
 def test_a_folder_in_use_is_refused(tmp_path):
