@@ -18,6 +18,8 @@ __all__ = ["absent", "run"]
 
 #: Seconds after which a step is ended: something hangs.
 TIMEOUT = 180.0
+#: Seconds that it may take to end.
+ENDING = 60.0
 
 
 def run(step: Step, out: Path, timeout: float = TIMEOUT) -> tuple[list[str], float]:
@@ -39,10 +41,20 @@ def run(step: Step, out: Path, timeout: float = TIMEOUT) -> tuple[list[str], flo
     except subprocess.TimeoutExpired:
         problems = [f"not done within {timeout:g} s"]
     finally:
-        if done.poll() is None:
-            done.terminate()
-            done.wait()
+        _end(done)
     return problems, time.monotonic() - began
+
+
+def _end(done: subprocess.Popen[str]) -> None:
+    """End a step that still runs; it ends its servers and workers itself, if it can."""
+    if done.poll() is None:
+        done.terminate()
+        try:
+            # Read on: who waits for a full pipe does not end.
+            done.communicate(timeout=ENDING)
+        except subprocess.TimeoutExpired:
+            done.kill()
+            done.wait()
 
 
 def _problems(step: Step, folder: Path, code: int, printed: str, said: str) -> Iterable[str]:
