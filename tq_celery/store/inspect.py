@@ -226,7 +226,7 @@ class Inspector:
             submitted=int(submitted),
             oldest=int(first[0][0].split(b"-")[0]) if first else 0,
             delayed=int(delayed),
-            next_due=int(float(due[0][1])) if due else 0,
+            next_due=int(float(due[1])) if due else 0,
             dead=int(dead),
             starved=bool(starved),
             queues=self._queues(workers),

@@ -31,6 +31,15 @@ def test_an_empty_namespace_is_all_zero(inspector: Inspector) -> None:
     assert inspector.known(b"acme") is False
 
 
+def test_the_first_of_what_waits(store: RedisStore, inspector: Inspector) -> None:
+    """Seen to fail: ``next_due`` was a byte of the delayed member."""
+    for name, delay in (("a", None), ("b", 60_000), ("c", 30_000)):
+        store.submit(Submission(TaskKey(name), "q", b"t", b"{}", bytes(16), delay=delay), Limits())
+    view = inspector.overview()
+    assert view.now - 10_000 < view.oldest <= view.now
+    assert view.now + 20_000 < view.next_due <= view.now + 30_000
+
+
 def test_the_leader(store: RedisStore, inspector: Inspector) -> None:
     store.elect("me", 5_000)
     held = inspector.leader()
