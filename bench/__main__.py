@@ -89,7 +89,10 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 2 after an error, 130 when interrupted."""
-    signal.signal(signal.SIGTERM, _interrupted)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Ignored by whoever started it (nohup) it stays.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupted)
     try:
         main.main(arguments, prog_name="python -m bench", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -135,6 +135,15 @@ def test_a_dead_producer_truncates_the_cell(lab, processes):
 
 
 @slow
+def test_a_task_that_a_stock_arm_loses_fails_the_cell(lab):
+    """Seen to fail: only our own arm's books were looked at, and the cell was averaged."""
+    cell = Cell("redis", "uniform", 3.0, "sleep", 0)
+    run = run_cell(cell, PROFILE, lab, Once(lambda: lab.redis.client.lpop("celery")))
+    assert (run.ending, run.reason) == ("failed", "the books do not balance: 1 lost")
+    assert sum(row.outcome == "missing" for row in run.rows) == 1
+
+
+@slow
 def test_a_cell_that_would_never_end_is_timed_out(lab, processes):
     def workers(number: signal.Signals):
         for name, process in processes.items():

@@ -48,6 +48,9 @@ def merge(out: Path, sources: Sequence[Path]) -> None:
             shift += len(manifest.sessions)
         together.write(partial)
         partial.rename(out)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise BenchError(f"{out} cannot be written to: {error.strerror}") from error
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise

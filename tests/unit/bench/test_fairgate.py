@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from bench.experiments.fairgate import run
 from bench.experiments.fairgate.gate import Bounds, judge, refusals
 from bench.experiments.fairgate.observe import observe, peak
+from bench.harness.errors import BenchError
 from bench.harness.record import Row
+from tests.unit.bench.lab_rows import make_row, make_run
 
 WEIGHTS = {"a": 2.0, "b": 1.0}
 JAIN, ABOVE = "Jain's index of service / weight", "above the baseline's index"
@@ -132,3 +137,26 @@ def test_the_baseline_judged_as_ours_fails() -> None:
     stock = observe(served({"a": 62, "b": 2}), WEIGHTS, 1.0, 3.0)
     failed = {rule.name for rule in judge(stock, stock, 99) if not rule.passed}
     assert {JAIN, ABOVE} <= failed
+
+
+def test_a_run_that_was_not_stopped_as_asked_is_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen to pass instead of fail: a producer that dies truncates a run as well."""
+    reasons = {"tq-wfq": "stopped after 4.3 s as asked", "redis": "producer-redis ended"}
+    monkeypatch.setattr(
+        run, "run_cell",
+        lambda cell, *_, **__: make_run([make_row()], ending="truncated", reason=reasons[cell.arm]),
+    )  # fmt: skip
+    lab: Any = None
+    assert run.contend(lab, "tq-wfq", seed=1, repetition=0, end=4.0).ending == "truncated"
+    with pytest.raises(BenchError, match="redis truncated: producer-redis ended"):
+        run.contend(lab, "redis", seed=1, repetition=0, end=4.0)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [({"seed": -1, "seconds": 1.0}, "seed"), ({"seed": 1, "seconds": 1.0, "load": 1e9}, "load")],
+)
+def test_no_plan_is_one_line(arguments: dict[str, float], words: str) -> None:
+    with pytest.raises(BenchError, match=words) as caught:
+        run.plan(**arguments)  # type: ignore[arg-type]
+    assert "\n" not in caught.value.message
