@@ -64,7 +64,7 @@ class RedisArm:
 class RedisPlusArm(RedisArm):
     """Stock Celery on celery-redis-plus."""
 
-    name: str = "redis_plus"
+    name: str = "redis-plus"
     app: str = "baseline.redis_plus_app"
 
     def unsettled(self) -> int | None:

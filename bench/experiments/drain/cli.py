@@ -25,7 +25,7 @@ from bench.harness.turns import turns
 
 __all__ = ["command"]
 
-RIVALS = ("redis", "rabbitmq", "redis_plus")
+RIVALS = ("redis", "rabbitmq", "redis-plus")
 #: Celery's prefetch multipliers among which each stock arm's best is looked for.
 PREFETCH = (4, 16, 64)
 
@@ -141,11 +141,11 @@ def command(
         comparisons = []
         if len(arms) > 1:
             comparisons.append(Comparison(_label(), sys.executable, arms))
-        if "redis_plus" in wanted:
+        if "redis-plus" in wanted:
             try:
                 comparisons.append(Comparison("3.13", python_313(), [ours, RedisPlusArm(redis)]))
             except BenchError as error:
-                missing["redis_plus"] = error.message
+                missing["redis-plus"] = error.message
         for name, reason in missing.items():
             progress(f"drain without {name}: {reason}")
         if not comparisons:
