@@ -41,7 +41,7 @@ from bench.harness.verdicts import judge
 __all__ = ["command"]
 
 #: Seconds of arrivals of profile ``full``: its own are for a quarter of the arms.
-FULL_WINDOW = 16.0
+FULL_WINDOW = 10.0
 #: Our arms whose ratios are printed: the same order as most rivals, and the one that is for.
 SHOWN = ("tq-fifo", "tq-wfq")
 

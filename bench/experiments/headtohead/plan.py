@@ -51,7 +51,7 @@ class Plan:
 
 SMOKE = Plan((0, 5), ("multi_tenant",), 1, 0.5, 1_000, (4,), (1,))
 QUICK = Plan((0, 5, 50), ("uniform", "multi_tenant"), 1, 2.0, 4_000, (4, 16), (1,))
-FULL = Plan(DURATIONS, WORKLOADS, 3, 5.0, 12_000, (1, 4, 16, 64), (1, 4))
+FULL = Plan(DURATIONS, WORKLOADS, 3, 5.0, 8_000, (1, 4, 16, 64), (1, 4))
 
 
 def cells(plan: Plan, arms: Sequence[str], profile: Profile) -> list[Cell]:
