@@ -11,7 +11,6 @@ it sends inherit, and has a priority as the broker understands it.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from datetime import UTC, datetime
@@ -21,11 +20,12 @@ from typing import Any
 from kombu.transport import virtual
 
 from tq_celery import envelope
+from tq_celery.logs import Log
 from tq_celery.store.contract import Submission
 
 __all__ = ["Counts", "broker_priority", "is_scheduled", "publish"]
 
-logger = logging.getLogger(__name__)
+log = Log(__name__)
 
 #: The module of the transport whose smallest priority is the most urgent.
 _REVERSED = "kombu.transport.redis"
@@ -75,7 +75,7 @@ class Counts:
             if now - self._said < _QUIET:
                 return
             self._said, unsaid, self._unsaid = now, self._unsaid, 0
-        logger.warning("%d tasks went to the broker instead of the scheduler: %s", unsaid, error)
+        log.warning("tasks went to the broker instead of the scheduler", tasks=unsaid, error=error)
 
 
 def broker_priority(app: Any, queue: Any, priority: int) -> int:

@@ -10,16 +10,17 @@ stands. A run that replaces itself by something else gets other ids.
 from __future__ import annotations
 
 import hashlib
-import logging
 from typing import Any
 from uuid import UUID
 
 from celery.canvas import group, maybe_signature
 from kombu.utils.json import dumps
 
+from tq_celery.logs import Log
+
 __all__ = ["give_ids"]
 
-logger = logging.getLogger(__name__)
+log = Log(__name__)
 
 
 def give_ids(signature: Any, key: str) -> None:
@@ -34,7 +35,7 @@ def give_ids(signature: Any, key: str) -> None:
     try:
         content = dumps(signature)
     except (TypeError, ValueError):
-        logger.debug("The ids of a replacement are not stable: it has no JSON", exc_info=True)
+        log.debug("the ids of a replacement are not stable: it has no JSON", exc_info=True)
         return
     seed = hashlib.blake2b(f"{key}\0{content}".encode(), digest_size=32).digest()
     for number, options in enumerate(without):

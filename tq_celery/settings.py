@@ -23,6 +23,7 @@ from urllib.parse import urlencode
 
 from tq_celery import setting_checks as check
 from tq_celery.errors import SettingsError
+from tq_celery.logs import FORMATS
 from tq_celery.setting_checks import Check, did_you_mean
 
 __all__ = [
@@ -108,6 +109,8 @@ class Settings:
     dead_maxlen: int | None = _setting(None, check.whole(1, optional=True))
     #: Tasks running at once in the whole namespace; seeds an empty namespace.
     max_running: int | None = _setting(None, check.whole(1, optional=True))
+    #: How log lines are written.
+    log_format: str = _setting("text", check.word(FORMATS))
     #: Options by task name pattern, for tasks that are sent by name.
     routes: Mapping[str, Mapping[str, object]] = field(
         default_factory=dict, metadata={"check": check.routes}, hash=False

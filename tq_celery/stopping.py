@@ -15,7 +15,6 @@ write it to the store as well, as soon as they can.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -27,6 +26,7 @@ from celery.utils.functional import maybe_list
 from celery.utils.imports import symbol_by_name
 
 from tq_celery.errors import StoreUnavailableError, TQError
+from tq_celery.logs import Log
 from tq_celery.store.contract import MAX_BATCH, StoppingStore
 from tq_celery.store.stopping import RedisStopping
 
@@ -43,7 +43,7 @@ __all__ = [
     "task_ids_of",
 ]
 
-logger = logging.getLogger("tq_celery.stopping")
+log = Log("tq_celery.stopping")
 
 Reply = TypeVar("Reply")
 
@@ -147,7 +147,7 @@ class Stopping:
         except StoreUnavailableError as error:
             if settings.on_unavailable == "broker":
                 # the application shall go on without the store, as with what it sends
-                logger.error("%s: %s (%s)", command, _HALF_DONE, error)
+                log.error(_HALF_DONE, command=command, error=error)
                 return
             raise StoreUnavailableError(
                 command, f"{_HALF_DONE}; repeat the call ({error})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -15,6 +14,7 @@ from kombu.exceptions import OperationalError
 from tq_celery import detour, envelope
 from tq_celery.effective import Effective
 from tq_celery.errors import DuplicateTaskError, OptionError, StoreUnavailableError
+from tq_celery.logs import Log
 from tq_celery.queues import check_queue
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Submission, Token
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EventForwarder", "SubmitProducer", "collect", "spare_subscribing"]
 
-logger = logging.getLogger(__name__)
+log = Log(__name__)
 
 #: Where submissions go instead of the store, inside :func:`collect`.
 _collected: ContextVar[list[Submission] | None] = ContextVar("tq_collected", default=None)
@@ -239,4 +239,4 @@ class EventForwarder:
             with self._app.producer_or_acquire() as real:
                 self._app.amqp._event_dispatcher.publish(kind, fields, real, **options)
         except OperationalError:
-            logger.warning("task-sent event was not published: the broker is away", exc_info=True)
+            log.warning("task-sent event was not published: the broker is away", exc_info=True)

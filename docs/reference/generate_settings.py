@@ -42,6 +42,7 @@ READ_BY = {
     "results_maxlen": "workers, schedulers",
     "dead_maxlen": "workers, schedulers",
     "max_running": "namespace",
+    "log_format": "workers, schedulers",
     "routes": "senders",
 }
 

@@ -36,7 +36,10 @@ _APP = "celery:Celery"
 PRIVATE = [
     # -- the request of a worker
     Private("_type", _REQUEST, "worker/request.py", "first argument of the trace"),
-    Private("_request_dict", _REQUEST, "worker/request.py", "the request as the trace takes it"),
+    Private(
+        "_request_dict", _REQUEST, "worker/request.py, worker/request_info.py",
+        "the request as the trace takes it",
+    ),
     Private("_body", _REQUEST, "worker/request.py", "what a pool process decodes"),
     Private("_content_type", _REQUEST, "worker/request.py", "how it is decoded"),
     Private("_content_encoding", _REQUEST, "worker/request.py", "how it is decoded"),
@@ -71,7 +74,10 @@ PRIVATE = [
     ),
     Private("_get_current_object", "celery.local:Proxy", "templates.py", "the task in a promise"),
     Private("_tls", "celery._state", "testing/swap.py", "current application, put back"),
-    Private("_state", "celery", "effective.py, testing/swap.py", "the task that runs here"),
+    Private(
+        "_state", "celery", "effective.py, worker/lines.py, testing/swap.py",
+        "the task that runs here",
+    ),
     Private("_encoders", "kombu.serialization:registry", "envelope.py", "is json kombu's own?"),
     # -- pools and remote control
     Private("_pool", "celery.concurrency.base:BasePool", "worker/bootstep.py", "the AsynPool"),

@@ -61,6 +61,7 @@ CASES: dict[str, tuple[list[tuple[object, object]], list[object]]] = {
     "results_maxlen": ([(None, None), (1, 1)], [0, -1]),
     "dead_maxlen": ([(None, None), (1, 1)], [0]),
     "max_running": ([(None, None), (1, 1)], [0]),
+    "log_format": ([("json", "json"), ("text", "text")], ["JSON", "", True, None]),
     "routes": (
         [({}, {}), ('{"a.*": {"tenant": "x"}}', {"a.*": {"tenant": "x"}})],
         [[], "{", {"a": 1}, {1: {}}, {"": {}}],

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +12,7 @@ import click
 from tq_celery.cli.durations import duration, duration_or_none
 from tq_celery.cli.groups import TQCommand, option
 from tq_celery.cli.session import Session, with_session
+from tq_celery.logs import FORMATS, Log, formatter
 from tq_celery.settings import ORDERS_WITHIN, POLICIES
 
 if TYPE_CHECKING:
@@ -92,65 +91,47 @@ def setting(name: str, help_: str, **attributes: Any) -> Callable[[Function], Fu
     envvar="TQ_SCHEDULER_LOG_LEVEL",
     help="Least severe log line to print.",
 )
+@setting("log_format", "How log lines are written.", type=click.Choice(FORMATS))
 @with_session
 def scheduler(session: Session, /, log_level: str, **flags: Any) -> None:
     """Run a scheduler until it is stopped; one of those running leads, the others stand by.
 
     Needs a server and a namespace, no application. The policy is stored in the namespace: flags
-    seed an empty one, and tq policy set switches it. With --json the log is JSON, line by line.
+    seed an empty one, and tq policy set switches it. With --json, as with --log-format json, every
+    log line is a JSON object.
     """
     from tq_celery.scheduler.service import Scheduler
     from tq_celery.store.redis_store import RedisStore
 
     settings = session.load(**flags)
-    set_up_log(log_level, session.json)
+    set_up_log(log_level, "json" if session.json else settings.log_format)
     store = RedisStore.open(settings)
     try:
         stored = store.seed(settings)
     finally:
         store.close()
-    warning = mismatch(settings, stored)
-    if warning:
-        logging.getLogger("tq_celery.scheduler").warning(warning)
+    kept = mismatch(settings, stored)
+    if kept:
+        Log("tq_celery.scheduler").warning(
+            "the namespace keeps its own values; tq policy set switches the policy",
+            namespace=settings.namespace,
+            **kept,
+        )
     Scheduler(settings).run()
 
 
-def mismatch(settings: Settings, stored: Mapping[str, str]) -> str:
-    """Return one line about settings that the namespace overrules; empty when there are none."""
-    differing = []
+def mismatch(settings: Settings, stored: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that the namespace overrules, each with what it keeps."""
+    differing = {}
     for name in SEEDS:
         wanted, kept = getattr(settings, name), stored.get(name)
         if wanted is not None and str(wanted) != kept:
-            differing.append(f"{name} {kept or 'none'} (not {wanted})")
-    if not differing:
-        return ""
-    return (
-        f"namespace {settings.namespace} keeps its own {', '.join(differing)}; "
-        "tq policy set switches the policy"
-    )
+            differing[name] = f"{kept or 'none'} (not {wanted})"
+    return differing
 
 
-class JsonLines(logging.Formatter):
-    """One JSON object per log line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the record with its time in ISO 8601, UTC."""
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        line = {
-            "at": f"{moment}.{int(record.msecs):03d}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
-
-
-def set_up_log(level: str, as_json: bool) -> None:
-    """Log to stderr."""
+def set_up_log(level: str, word: str) -> None:
+    """Log to stderr in the format of that name."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    )
+    handler.setFormatter(formatter(word))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -39,7 +39,6 @@ is always above the fence, so the second attempt leads.
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import time
@@ -47,6 +46,7 @@ import uuid
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tq_celery.logs import Log
 from tq_celery.scheduler.loop import Loop, Quiet
 from tq_celery.scheduler.stats import SchedulerStats
 from tq_celery.store.contract import LeaderStore
@@ -60,7 +60,7 @@ MARGIN = 0.1
 #: Seconds a follower blocks in one read, so that it notices a stop in time.
 SLICE = 0.5
 
-logger = logging.getLogger("tq_celery.scheduler")
+log = Log("tq_celery.scheduler")
 
 
 def owner_name() -> str:
@@ -165,7 +165,7 @@ class Election(Loop):
             self._leadership.end()
             self._counts.epoch = 0
             resigned = self._store.resign(self._owner, held)
-            logger.info("resigned: owner=%s epoch=%d released=%s", self._owner, held, resigned)
+            log.info("resigned", owner=self._owner, epoch=held, released=resigned)
 
     def _renew(self) -> float:
         started = self._clock()
@@ -191,7 +191,7 @@ class Election(Loop):
         self._counts.terms += 1
         self._counts.epoch = grant.epoch
         self._leadership.trust(grant.epoch, self._trusted_from(started))
-        logger.info("leading: owner=%s epoch=%d", self._owner, grant.epoch)
+        log.info("leading", owner=self._owner, epoch=grant.epoch)
         return max(0.0, self._ttl / RENEWALS - (self._clock() - started))
 
     def _await(self, remaining: float) -> None:
@@ -207,9 +207,7 @@ class Election(Loop):
                 return  # ended early: something happened
 
     def _step_down(self, reason: str) -> None:
-        logger.warning(
-            "no longer leading: owner=%s epoch=%d reason=%s", self._owner, self._held, reason
-        )
+        log.warning("no longer leading", owner=self._owner, epoch=self._held, reason=reason)
         self._held = 0
         self._counts.depositions += 1
         self._counts.epoch = 0

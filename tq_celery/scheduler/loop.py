@@ -8,13 +8,13 @@ shorten: an unreachable server must not be hammered. Nothing but :meth:`Loop.sto
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
 from abc import ABC, abstractmethod
 
 from tq_celery.errors import StoreUnavailableError
+from tq_celery.logs import Log
 from tq_celery.scheduler.stats import LoopStats
 
 __all__ = ["FIRST_BACKOFF", "LONGEST_BACKOFF", "Loop", "Quiet"]
@@ -24,7 +24,7 @@ FIRST_BACKOFF = 0.05
 #: Seconds it rests at most: work resumes within this time after the server is back.
 LONGEST_BACKOFF = 0.5
 
-logger = logging.getLogger("tq_celery.scheduler")
+log = Log("tq_celery.scheduler")
 
 
 class Quiet:
@@ -138,13 +138,12 @@ class Loop(ABC):
             return
         # An unreachable server is an expected state; anything else deserves its traceback.
         expected = isinstance(error, StoreUnavailableError)
-        logger.warning(
-            "round failed: loop=%s error=%s message=%r failures=%d rest=%.2fs held_back=%d",
-            self.name,
-            type(error).__name__,
-            str(error),
-            self.stats.consecutive_failures,
-            delay,
-            held,
+        log.warning(
+            "round failed",
+            loop=self.name,
+            error=error,
+            failures=self.stats.consecutive_failures,
+            rest=round(delay, 2),
+            held_back=held,
             exc_info=None if expected else error,
         )

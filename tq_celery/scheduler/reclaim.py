@@ -11,12 +11,12 @@ are one script per queue and run every half lease.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from tq_celery.errors import StoreError, StoreUnavailableError
+from tq_celery.logs import Log
 from tq_celery.scheduler.contact import Contact
 from tq_celery.scheduler.loop import Loop, Quiet
 from tq_celery.scheduler.stats import SchedulerStats
@@ -31,7 +31,7 @@ LOOKS = 6
 #: Most seconds between two looks.
 LONGEST_REST = 5.0
 
-logger = logging.getLogger("tq_celery.scheduler")
+log = Log("tq_celery.scheduler")
 
 
 class Reclaim(Loop):
@@ -100,9 +100,7 @@ class Reclaim(Loop):
             self._counts.reclaimed += taken
             if taken < self._batch:
                 break
-        logger.warning(
-            "worker lost: worker=%s deliveries=%d counted=%s", worker.worker, total, counted
-        )
+        log.warning("worker lost", worker=worker.worker, deliveries=total, counted=counted)
 
     def _sweep(self) -> None:
         """Take back what no worker will read; the script knows which queues have workers."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import logging
 import os
 import select
 import signal
@@ -27,6 +26,7 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
+from tq_celery.logs import Log
 from tq_celery.scheduler.admit import Admit
 from tq_celery.scheduler.arrivals import BLOCK, Arrivals, Handover
 from tq_celery.scheduler.dispatch import ADMITTED, Dispatch
@@ -50,7 +50,7 @@ LINGER = 2.0
 #: Objects made between two looks for garbage in a process that does nothing else.
 COLLECT_EVERY = 50_000
 
-logger = logging.getLogger("tq_celery.scheduler")
+log = Log("tq_celery.scheduler")
 
 
 class Scheduler:
@@ -131,16 +131,14 @@ class Scheduler:
         try:
             with self._signals(writer):
                 self.start()
-                logger.info(
-                    "scheduler started: owner=%s namespace=%s", self.owner, self.settings.namespace
-                )
+                log.info("scheduler started", owner=self.owner, namespace=self.settings.namespace)
                 while not self._signalled and not self._stopped.is_set():
                     select.select([reader], [], [], 1.0)
                 self.stop()
         finally:
             os.close(reader)
             os.close(writer)
-        logger.info("scheduler stopped: owner=%s", self.owner)
+        log.info("scheduler stopped", owner=self.owner)
 
     def run_once(self) -> None:
         """Do one round of every loop in this thread, in the order in which a task meets them.

@@ -15,7 +15,6 @@ place in its event loop) is made anew.
 
 from __future__ import annotations
 
-import logging
 from time import monotonic
 from typing import Any
 
@@ -23,6 +22,7 @@ from celery import bootsteps
 from celery.worker import state
 from celery.worker.state import task_ready
 
+from tq_celery.logs import Log
 from tq_celery.stopping import remembered
 from tq_celery.task import TQTask, give_ids_in_replace
 from tq_celery.worker.chords import end_outer_chords
@@ -33,8 +33,9 @@ from tq_celery.worker.handover import Handover, handover_for
 from tq_celery.worker.heartbeats import never_wait
 from tq_celery.worker.inspecting import Inspecting
 from tq_celery.worker.late_control import LateControl
+from tq_celery.worker.lines import write_json
 from tq_celery.worker.lost_process import read_before_handing_on
-from tq_celery.worker.obituaries import write_obituary
+from tq_celery.worker.obituaries import obituary_fields, write_obituary
 from tq_celery.worker.panel import hook_panel
 from tq_celery.worker.reader import Offer, Reader
 from tq_celery.worker.reconnecting import take_results, tend_while_reconnecting
@@ -45,7 +46,7 @@ from tq_celery.worker.strategy import Strategies
 
 __all__ = ["TQStep"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 #: Longest time the event loop is kept by one hand-over, seconds.
 SPELL = 0.01
@@ -76,6 +77,8 @@ class TQStep(bootsteps.StartStopStep):
         self._late_control: LateControl | None = None
         self._inspecting: Inspecting | None = None
         # before the pool starts, so that its processes have it too
+        if c.app.tq.settings.log_format == "json":
+            write_json()
         end_outer_chords(c.app)
         for task in c.app.tasks.values():
             if not isinstance(task, TQTask):  # a route may schedule it
@@ -134,7 +137,7 @@ class TQStep(bootsteps.StartStopStep):
             if self.reader.stop(LAST_SETTLEMENT):
                 self._table.close()
             else:
-                logger.warning("The store took too long; the lease returns what is not settled")
+                log.warning("the store took too long; the lease returns what is not settled")
             for stand_in in (*self._spent, self.reader.stand_in):
                 if stand_in is not None:
                     stand_in.stop()
@@ -207,7 +210,7 @@ class TQStep(bootsteps.StartStopStep):
         while table.forgotten:
             task_ready(table.forgotten.popleft())
         if reader.stand_in is not None and reader.stand_in.gone:
-            logger.warning("The renewer process has ended; starting another")
+            log.warning("the renewer process has ended; starting another")
             # its descriptors stay open to the end: the I/O thread may be using them right now
             self._spent.append(reader.stand_in)
             reader.stand_in.reap()
@@ -236,7 +239,7 @@ class TQStep(bootsteps.StartStopStep):
             write_obituary(c.app, obituary, c.hostname, c.event_dispatcher)
         except Exception:
             # It stays in the store and is read again by whoever recovers this worker's share.
-            logger.exception("An obituary could not be written")
+            log.exception("an obituary could not be written", **obituary_fields(obituary))
             return
         reader.written.append(obituary)
         self._table.departed.set()

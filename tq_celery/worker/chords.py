@@ -13,7 +13,6 @@ lose, and those that only count cannot tell a repeated part from a new one.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -24,10 +23,11 @@ from celery.app.task import Context
 from celery.exceptions import TaskRevokedError
 
 from tq_celery.inheritance import HEADER
+from tq_celery.logs import Log
 
 __all__ = ["claim_left", "end_chain", "end_outer_chords", "part_is_settled"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 #: What the claim's key holds once the body was sent.
 _DONE = b"done"
@@ -51,7 +51,9 @@ def claim_left(backend: Any, request: Any) -> int:
             return 0
         return max(0, int(backend.client.pttl(key))) + _MARGIN
     except Exception:
-        logger.warning("The result backend could not be asked about a chord", exc_info=True)
+        log.warning(
+            "the result backend could not be asked about a chord", exc_info=True, task_id=request.id
+        )
         return 0
 
 

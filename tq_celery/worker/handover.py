@@ -9,19 +9,19 @@ looks at the broker.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from tq_celery.logs import Log
 from tq_celery.worker import green
 from tq_celery.worker.request import stopping
 from tq_celery.worker.wakeup import Wakeup
 
 __all__ = ["Handover", "handover_for"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 #: Longest look at the broker of a solo worker without an event loop, seconds.
 SLICE = 0.05
@@ -55,7 +55,7 @@ class Handover:
         try:
             self._pump()
         except Exception:
-            logger.exception("Handing over deliveries failed")
+            log.exception("handing over deliveries failed")
 
 
 class GreenHandover(Handover):

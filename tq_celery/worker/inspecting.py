@@ -13,7 +13,6 @@ the store does not answer, and one reply that takes too long ends it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from datetime import datetime
 from time import monotonic
@@ -21,13 +20,14 @@ from typing import Any
 
 from tq_celery import envelope
 from tq_celery.errors import StoreError
+from tq_celery.logs import Log
 from tq_celery.store.look import Look, Waiting
 from tq_celery.worker.mailbox import Handler, put_before
 from tq_celery.worker.reader import Reader
 
 __all__ = ["LISTED", "Inspecting"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 #: Most delayed tasks in one answer.
 LISTED = 200
@@ -111,7 +111,7 @@ class Inspecting:
             try:
                 return [*theirs, *self.scheduled(state.hostname)]
             except Exception:
-                logger.exception("Delayed tasks could not be listed")
+                log.exception("delayed tasks could not be listed")
                 return theirs
 
         return scheduled
@@ -119,7 +119,7 @@ class Inspecting:
     def _asked(self, question: Callable[[Look], Any], otherwise: Any, what: str) -> Any:
         """Return the answer, or ``otherwise`` when the store is away."""
         if not self._reader.answered or monotonic() < self._not_before:
-            logger.warning("The store does not answer; not shown by inspect: %s", what)
+            log.warning("the store does not answer; inspect shows less", missing=what)
             return otherwise
         if self._look is None:
             self._look = Look.open(self._reader.settings)
@@ -127,7 +127,7 @@ class Inspecting:
             return question(self._look)
         except StoreError as error:
             self._not_before = monotonic() + HOLD_OFF
-            logger.warning("The store does not answer; not shown by inspect: %s: %s", what, error)
+            log.warning("the store does not answer; inspect shows less", missing=what, error=error)
             return otherwise
 
     def _described(self, waiting: Waiting, hostname: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ or a greenlet in a green pool, listens in its place, on a connection of its own.
 
 from __future__ import annotations
 
-import logging
 from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any
@@ -15,9 +14,11 @@ from typing import Any
 from celery.worker.consumer.control import Control
 from celery.worker.pidbox import gPidbox
 
+from tq_celery.logs import Log
+
 __all__ = ["LateControl"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 #: Longest wait for Celery's own listener to end, seconds.
 HANDING_ON = 2.0
@@ -72,7 +73,7 @@ class LateControl:
         try:
             self._listen()
         except Exception as error:  # noqa: BLE001 - Celery would not have answered either
-            logger.warning("Remote control ends before the pool is empty: %r", error)
+            log.warning("remote control ends before the pool is empty", error=error)
         finally:
             self._done.set()
 

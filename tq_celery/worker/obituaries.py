@@ -7,7 +7,6 @@ it leaves an obituary and the next worker of the queue writes it here, without a
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from celery import signals
@@ -17,6 +16,7 @@ from kombu.serialization import loads, prepare_accept_content
 
 from tq_celery import envelope
 from tq_celery.errors import TQError
+from tq_celery.logs import Log
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Obituary
 from tq_celery.store.record import TaskKey
@@ -24,7 +24,7 @@ from tq_celery.worker.chords import end_chain
 
 __all__ = ["UNKNOWN_TASK", "DeadTaskError", "write_obituary"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 #: How the reason begins when a worker does not know the task; its name follows.
 UNKNOWN_TASK = "unknown task "
@@ -73,7 +73,7 @@ def write_obituary(app: Any, obituary: Obituary, hostname: str, eventer: Any) ->
         try:
             eventer.send(event.pop("type"), uuid=context.id, **event)
         except Exception:
-            logger.exception("The event of an obituary could not be sent")
+            log.exception("the event of an obituary could not be sent", task_id=context.id)
 
 
 def _error(reason: str) -> Exception:
@@ -89,7 +89,7 @@ def _context(app: Any, obituary: Obituary, hostname: str) -> Context | None:
     try:
         task_id = TaskKey.decode(obituary.key).id
     except ValueError:
-        logger.error("An obituary has no readable key")
+        log.error("an obituary has no readable key", queue=obituary.queue)
         return None
     fields: dict[str, Any] = {"id": task_id, "task": None}
     if obituary.payload is not None:
@@ -109,6 +109,15 @@ def _context(app: Any, obituary: Obituary, hostname: str) -> Context | None:
             )
             fields |= {"args": args, "kwargs": kwargs, **(embed or {})}
         except Exception as error:  # noqa: BLE001 - the sender's bytes; the id is enough
-            logger.warning("The message of an obituary cannot be read: %r", error)
+            log.warning("the message of an obituary cannot be read", task_id=task_id, error=error)
     fields |= {"id": task_id, "hostname": hostname, "called_directly": False}
     return Context(fields)
+
+
+def obituary_fields(obituary: Obituary) -> dict[str, Any]:
+    """Return the fields of a log line about ``obituary``."""
+    try:
+        task_id = TaskKey.decode(obituary.key).id
+    except ValueError:
+        return {"queue": obituary.queue}
+    return {"queue": obituary.queue, "task_id": task_id}

@@ -7,16 +7,16 @@ answer as they do; ours go before them in this worker's mailbox alone. Writing t
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
+from tq_celery.logs import Log
 from tq_celery.stopping import REVOKING, stamps_of, task_ids_of
 from tq_celery.worker.mailbox import Handler, put_before
 from tq_celery.worker.revocations import Revocations
 
 __all__ = ["hook_panel"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 
 def hook_panel(consumer: Any, revocations: Revocations) -> None:
@@ -37,7 +37,7 @@ def _writing(name: str, handlers: Any, revocations: Revocations) -> Handler:
             elif subject:
                 revocations.add(task_ids_of(subject))
         except Exception:
-            logger.exception("A revocation could not be noted for scheduled tasks")
+            log.exception("a revocation could not be noted for scheduled tasks")
         return handlers[name](state, **arguments)
 
     return handle

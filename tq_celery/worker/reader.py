@@ -13,7 +13,6 @@ next batch; that is where the throughput comes from.
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import select
@@ -25,6 +24,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from tq_celery.errors import StoreError
+from tq_celery.logs import Log
 from tq_celery.settings import Settings
 from tq_celery.store.contract import (
     MAX_BATCH,
@@ -43,7 +43,7 @@ from tq_celery.worker.standin import StandIn
 
 __all__ = ["Offer", "Reader", "worker_name"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 #: Longest wait of one turn, seconds: how late a shutdown or a new offer is noticed.
 TURN = 0.1
@@ -140,12 +140,12 @@ class Reader:
             except StoreError as error:
                 self._failed(error)
             except Exception:
-                logger.exception("The I/O thread failed; it goes on")
+                log.exception("the I/O thread failed; it goes on")
                 self._failed(None)
         try:
             self._leave()
         except Exception:
-            logger.exception("The last settlement failed")
+            log.exception("the last settlement failed")
         finally:
             self._finished = True
             self.split.close()
@@ -192,7 +192,7 @@ class Reader:
         now, self.answered = monotonic(), False
         if error is not None and now - self._complained > COMPLAIN_EVERY:
             self._complained = now
-            logger.warning("The store does not answer, trying again: %s", error)
+            log.warning("the store does not answer, trying again", error=error)
         self.split.close()
         self._recover = True
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
@@ -208,8 +208,10 @@ class Reader:
             except StoreError as error:
                 if monotonic() > end:
                     left = len(self._unsent) + len(self.table)
-                    logger.warning(
-                        "The store is away; the lease returns %d deliveries: %s", left, error
+                    log.warning(
+                        "the store is away; the lease returns the rest",
+                        deliveries=left,
+                        error=error,
                     )
                     return
                 sleep(FIRST_PAUSE)
@@ -258,8 +260,8 @@ class Reader:
         self.heard = monotonic()
         self._stale += stale
         if stale and now - self._stale_told > 1.0:
-            logger.warning(
-                "%d deliveries had passed to others before they were settled", self._stale
+            log.warning(
+                "deliveries had passed to others before they were settled", deliveries=self._stale
             )
             self._stale, self._stale_told = 0, now
 
@@ -286,7 +288,7 @@ class Reader:
             self.stand_in.note()
         if not held:
             if self._joined:
-                logger.warning("The lease had lapsed; what has not started is given back")
+                log.warning("the lease had lapsed; what has not started is given back")
                 self._give_back_waiting()
             self._joined = True
 
@@ -372,6 +374,6 @@ class Reader:
         elif self.split.outstanding and monotonic() - self._asked > BLOCK / 1000 + OVERDUE:
             # a firewall that forgot the connection tells neither side; what the server handed out
             # on it would be held under our lease for ever
-            logger.warning("A read was not answered in time; the next one is on a new connection")
+            log.warning("a read was not answered in time; the next one is on a new connection")
             self.split.close()
             self._recover = True

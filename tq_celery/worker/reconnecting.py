@@ -8,7 +8,6 @@ only the event loop writes to its processes. A green pool goes on by itself.
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
 import select
@@ -16,9 +15,11 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from tq_celery.logs import Log
+
 __all__ = ["take_results", "tend_while_reconnecting"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 #: What stands before each message of a process: its length in bytes.
 _SIZE = struct.Struct("!i")
@@ -40,7 +41,7 @@ def tend_while_reconnecting(consumer: Any, tend: Callable[[], None]) -> None:
                 try:
                     tend()
                 except Exception:
-                    logger.exception("Tending scheduled tasks without a broker failed")
+                    log.exception("tending scheduled tasks without a broker failed")
                 if callback is not None:
                     callback()
 

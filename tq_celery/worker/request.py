@@ -9,7 +9,6 @@ delivery is buried: something ended that nobody accounts for.
 from __future__ import annotations
 
 import inspect
-import logging
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -34,6 +33,7 @@ from celery.worker.request import create_request_cls
 from kombu.exceptions import OperationalError
 
 from tq_celery.errors import QueueFullError, StoreError
+from tq_celery.logs import Log
 from tq_celery.states import Outcome
 from tq_celery.task import TQTask, UnsentRetry
 from tq_celery.worker.chords import end_chain, part_is_settled
@@ -42,7 +42,7 @@ from tq_celery.worker.request_info import RequestInfo
 
 __all__ = ["ScheduledRequest", "request_class", "stopping"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 #: What a pool callback gets when the delivery was given back before its slot came.
 SKIPPED = (0, None, 0.0)
@@ -145,7 +145,7 @@ class ScheduledRequest(RequestInfo):
                 correlation_id=request.id,
             )
         except Exception:
-            logger.exception("The pool refused a scheduled task", extra={"task_id": request.id})
+            log.exception("the pool refused a scheduled task", **self.tq_fields())
             self.tq_return(counted=True)
             raise TaskRevokedError(request.id) from None
         if not self.tq_in_process:
@@ -207,7 +207,7 @@ class ScheduledRequest(RequestInfo):
             super().on_accepted(pid, time_accepted)  # type: ignore[misc]
         except Exception:
             # The task starts all the same; an event that cannot be sent must not stop it.
-            logger.exception("Noting the start of a scheduled task failed")
+            log.exception("noting the start of a scheduled task failed", **self.tq_fields())
 
     def tq_discarded(self, job: Any, discard: Any) -> None:
         """The prefork pool drops a job, because a lost broker delivers it again. Ours does not.
@@ -322,9 +322,7 @@ class ScheduledRequest(RequestInfo):
         try:
             super().cancel(pool, signal, emit_retry=emit_retry)  # type: ignore[misc]
         except NotImplementedError:
-            logger.warning(
-                "A thread cannot be stopped: waiting for the task", extra={"task_id": request.id}
-            )
+            log.warning("a thread cannot be stopped: waiting for the task", **self.tq_fields())
 
     # -- settling ------------------------------------------------------------------------------
 
@@ -372,17 +370,21 @@ class ScheduledRequest(RequestInfo):
         A full queue or a server that is away passes, so that costs no attempt. What will be refused
         every time (too large, a bad option) does: the delivery budget ends it in the dead letters.
         """
-        request: Any = self
         passing = isinstance(reason, PASSING)
-        logger.warning(
-            "retry not sent, task given back: task=%s id=%s counted=%s error=%r",
-            request.name, request.id, not passing, reason,
+        log.warning(
+            "retry not sent, task given back", counted=not passing, error=reason,
+            **self.tq_fields(),
         )  # fmt: skip
         self.tq_return(counted=not passing, delay=RETRY_DELAY)
 
     def tq_escaped(self, where: str, error: Exception) -> None:
         """A result backend or a hook of the application raised while an outcome was written."""
-        logger.error("Handling the %s of a scheduled task failed", where, exc_info=error)
+        log.error(
+            "handling the end of a scheduled task failed",
+            exc_info=error,
+            end=where,
+            **self.tq_fields(),
+        )
         self.tq_return(counted=True)
 
 

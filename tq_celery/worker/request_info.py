@@ -1,8 +1,10 @@
-"""How ``inspect active``, ``reserved`` and ``query_task`` describe a scheduled task."""
+"""How ``inspect active``, ``reserved``, ``query_task`` and log lines describe a scheduled task."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from tq_celery.worker.lines import task_fields
 
 __all__ = ["RequestInfo"]
 
@@ -23,3 +25,8 @@ class RequestInfo:
             safe=safe or len(request.body) > LONGEST_SHOWN
         )
         return described
+
+    def tq_fields(self) -> dict[str, Any]:
+        """Return the fields that name the task in a log line."""
+        request: Any = self
+        return task_fields(request._request_dict)

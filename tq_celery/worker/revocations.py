@@ -8,7 +8,6 @@ waits, and the lease and the outcomes of the tasks that run cannot wait for that
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -16,6 +15,7 @@ from time import monotonic, sleep
 from typing import TypeVar
 
 from tq_celery.errors import StoreError
+from tq_celery.logs import Log
 from tq_celery.settings import Settings
 from tq_celery.store.contract import MAX_BATCH, StoppingStore
 from tq_celery.store.stopping import RedisStopping
@@ -24,7 +24,7 @@ from tq_celery.worker.green import start_native
 
 __all__ = ["Revocations"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
 
 #: Seconds before what the store did not take is written again.
 PAUSE = 1.0
@@ -92,8 +92,10 @@ class Revocations:
             self._not_before = monotonic() + PAUSE
             if not self._complained:  # once while the store is away
                 known = isinstance(error, StoreError)
-                logger.warning(
-                    "Revocations are not written yet: %s", error, exc_info=None if known else error
+                log.warning(
+                    "revocations are not written yet",
+                    error=error,
+                    exc_info=None if known else error,
                 )
             self._complained = True
         finally:

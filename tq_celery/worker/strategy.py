@@ -17,13 +17,14 @@ from celery import signals
 from celery.app import trace as celery_trace
 from celery.utils.imports import symbol_by_name
 from celery.worker import state
-from celery.worker.consumer.consumer import UNKNOWN_TASK_ERROR, dump_body
 from kombu.exceptions import DecodeError
 from kombu.serialization import prepare_accept_content
 
+from tq_celery.logs import Log
 from tq_celery.worker.chords import claim_left
 from tq_celery.worker.declared import scheduled_view
 from tq_celery.worker.deliveries import DeliveryTable, Held
+from tq_celery.worker.lines import task_fields
 from tq_celery.worker.message import BadMessage, StreamMessage, open_delivery
 from tq_celery.worker.obituaries import UNKNOWN_TASK
 from tq_celery.worker.request import request_class
@@ -31,7 +32,10 @@ from tq_celery.worker.tokens import Turns
 
 __all__ = ["Strategies"]
 
-logger = logging.getLogger("tq_celery.worker")
+log = Log("tq_celery.worker")
+
+#: The words of Celery's line, which people look for; without the body that it shows.
+UNREGISTERED = "Received unregistered task of type"
 
 Strategy = Callable[[StreamMessage, Held], None]
 
@@ -55,7 +59,7 @@ class Strategies:
             message = open_delivery(held.delivery, self._accept)
         except BadMessage as bad:
             if table.claim(held):
-                logger.error("A delivery is no task message and was buried: %s", bad)
+                log.error("a delivery is no task message and was buried", reason=bad.args[0])
                 table.bury(held, str(bad))
             return
         name = message.headers["task"]
@@ -70,12 +74,12 @@ class Strategies:
             if table.hand_over(held, message.headers["id"]):
                 strategy(message, held)
         except Exception:
-            logger.exception("Handing over a delivery failed", extra={"task_name": name})
+            log.exception("handing over a delivery failed", **task_fields(message.headers))
             if held in table.waiting or held in table.running:
                 table.give_back(held, counted=True, delay=1000)
 
     def _unknown(self, held: Held, message: StreamMessage, name: str) -> None:
-        """Bury what is not registered here, and log and signal it as Celery does.
+        """Bury what is not registered here, log it, and signal it as Celery does.
 
         The obituary writes the failure, with chord and errbacks; Celery's own handler knows neither
         and would write it a second time.
@@ -83,25 +87,21 @@ class Strategies:
         if not self._table.claim(held):
             return
         self._table.bury(held, f"{UNKNOWN_TASK}{name}")
-        error = KeyError(name)
-        logger.error(
-            UNKNOWN_TASK_ERROR, error, dump_body(message, message.body), message.headers,
-            message.delivery_info,
-        )  # fmt: skip
+        log.error(UNREGISTERED, queue=held.delivery.token.queue, **task_fields(message.headers))
         signals.task_unknown.send(
-            sender=self._consumer, message=message, exc=error, name=name,
+            sender=self._consumer, message=message, exc=KeyError(name), name=name,
             id=message.headers["id"],
         )  # fmt: skip
 
     def _invalid(self, held: Held, message: StreamMessage, error: Exception) -> None:
-        """Bury what cannot become a request, and let Celery log and signal it."""
+        """Bury what cannot become a request, log it, and signal it as Celery does."""
         if not self._table.claim(held):
             return
         self._table.bury(held, f"invalid task message: {error!r}")
-        if isinstance(error, DecodeError):
-            self._consumer.on_decode_error(message, error)
-        else:
-            self._consumer.on_invalid_task(None, message, error)
+        # Celery's own lines show the body, and with it the arguments.
+        log.error("received an invalid task message", error=error, **task_fields(message.headers))
+        if not isinstance(error, DecodeError):
+            signals.task_rejected.send(sender=self._consumer, message=message, exc=error)
 
     def _strategy(self, task: Any) -> Strategy:
         consumer, app, table = self._consumer, self._app, self._table
@@ -197,7 +197,9 @@ def _log_received(request: Any) -> None:
         "eta": request.eta,
     }
     logging.getLogger("celery.worker.strategy").info(
-        celery_trace.LOG_RECEIVED, context, extra={"data": context}
+        celery_trace.LOG_RECEIVED,
+        context,
+        extra={"data": context, **task_fields(request.request_dict)},
     )
 
 

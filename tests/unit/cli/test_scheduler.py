@@ -79,19 +79,24 @@ def test_the_stored_policy_wins_with_one_warning(space: Space, start, ask, wait_
     wait_until(lambda: leader(ask), "a scheduler leads")
     warnings = [line for line in stop(process) if "WARNING" in line]
     assert len(warnings) == 1
-    assert "its own policy edf (not fifo), order_within arrival (not priority)" in warnings[0]
-    assert "ageing 60.0 (not 30.0)" in warnings[0]
+    assert 'policy="edf (not fifo)" order_within="arrival (not priority)"' in warnings[0]
+    assert 'ageing="60.0 (not 30.0)"' in warnings[0]
     assert ask("policy", "show")["policy"] == "edf"
 
 
 def test_json_log_variables_and_file(space: Space, start, ask, wait_until, tmp_path) -> None:
     file = tmp_path / "tq.toml"
     file.write_text('policy = "priority"\norder_within = "arrival"\n')
-    process = start("--json", "--config", str(file), TQ_LEADER_TTL="1s", TQ_LEASE="12")
+    given = ("--log-format", "json", "--config", str(file))
+    process = start(*given, TQ_LEADER_TTL="1s", TQ_LEASE="12")
     wait_until(lambda: leader(ask), "a scheduler leads")
     assert ask("status")["leader"]["remaining"] <= 1_000
     lines = [json.loads(line) for line in stop(process)]
-    assert {"at", "level", "logger", "message"} <= set(lines[0])
+    told = {line["message"]: line for line in lines}
+    assert set(told["scheduler started"]) == {
+        "at", "level", "logger", "message", "owner", "namespace",
+    }  # fmt: skip
+    assert told["leading"]["epoch"] == 1
     assert ask("policy", "show")["policy"] == "priority"
 
 
@@ -150,13 +155,13 @@ def test_a_paused_tenant_waits_and_goes_on_when_resumed(
     wait_until(lambda: queue()["dispatched"] == 4, "all are dispatched")
 
 
-def test_mismatch_is_one_line() -> None:
+def test_mismatch_names_what_the_namespace_keeps() -> None:
     stored = {"policy": "wfq", "order_within": "arrival"}
-    assert mismatch(Settings(), stored) == ""
-    assert mismatch(Settings(max_running=3), {**stored, "max_running": "3"}) == ""
-    assert mismatch(Settings(ageing=30), {**stored, "ageing": "30.0"}) == ""
-    assert "ageing none (not 30.0)" in mismatch(Settings(ageing=30), {**stored, "ageing": ""})
-    assert "\n" not in mismatch(Settings(policy="fifo", max_running=3), stored)
+    assert mismatch(Settings(), stored) == {}
+    assert mismatch(Settings(max_running=3), {**stored, "max_running": "3"}) == {}
+    assert mismatch(Settings(ageing=30), {**stored, "ageing": "30.0"}) == {}
+    kept = mismatch(Settings(policy="fifo", ageing=30), {**stored, "ageing": ""})
+    assert kept == {"policy": "wfq (not fifo)", "ageing": "none (not 30.0)"}
 
 
 @pytest.mark.slow
