@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.harness.cell import Cell, Profile
+from bench.harness.cell import Cell, Profile, duration
 from bench.harness.course import Course, Watch
 from bench.harness.errors import BenchError
 from bench.harness.events import Account, Tail
@@ -22,6 +22,9 @@ from tq_celery.workloads import registry
 from tq_celery.workloads.work import Work
 
 __all__ = ["Watch", "expected_seconds", "plan_of", "quiet", "run_cell"]
+
+#: About how many seconds it takes to send a backlog and to work it off.
+BACKLOG = 7.0
 
 
 def quiet(phase: str, done: int, total: int) -> None:
@@ -55,6 +58,8 @@ def plan_of(cell: Cell, profile: Profile) -> list[Work]:
 
 def expected_seconds(cell: Cell, profile: Profile) -> float:
     """Return about how long a cell takes, for the time left: its work, its start and its end."""
+    if duration(cell.workload) is not None:
+        return BACKLOG + 5.0
     return window_of(cell, profile) * max(1.0, cell.load) + 5.0
 
 

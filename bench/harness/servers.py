@@ -75,7 +75,10 @@ def redis_server(kind: str = "redis") -> Iterator[RedisServer]:
     if kind == "redis":
         found = shutil.which("redis-server")
         if found is None:
-            raise BenchError("no redis-server on the path; use --server valkey or install Redis 7")
+            raise BenchError(
+                "no redis-server on the path; install Redis 7, or ask for valkey "
+                "(--server valkey, or server in a profile)"
+            )
         binary = Path(found)
     try:
         server = EmbeddedServer(binary=binary).start()
