@@ -1,11 +1,14 @@
-"""Measures that every report shares: a percentile, and Jain's index of fairness. Pure."""
+"""Measures that every report shares: a percentile, fair shares, and Jain's index. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
-__all__ = ["jain", "percentile"]
+__all__ = ["fair_shares", "jain", "percentile"]
+
+Key = TypeVar("Key", str, bytes)
 
 
 def percentile(values: Sequence[float], q: float) -> float:
@@ -42,3 +45,27 @@ def jain(shares: Iterable[float]) -> float:
     # Scaled by the greatest, so that squares of tiny or huge shares stay within a double.
     scaled = [value / most for value in values]
     return sum(scaled) ** 2 / (len(scaled) * sum(value * value for value in scaled))
+
+
+def fair_shares(
+    weights: Mapping[Key, float], wants: Mapping[Key, float | None]
+) -> dict[Key, float]:
+    """Return each one's max-min fair share of 1: by weight, and what one does not want is others'.
+
+    ``wants`` is the share that somebody asks for, ``None`` for all there is; who is in ``weights``
+    and not in ``wants`` wants all there is too. The shares add up to 1 unless everybody is content
+    with less. D. Bertsekas, R. Gallager, "Data Networks", 1992, section 6.5.2.
+    """
+
+    def per_weight(one: Key) -> float:
+        want = wants.get(one)
+        return math.inf if want is None else want / weights[one]
+
+    shares: dict[Key, float] = {}
+    left, waiting = 1.0, math.fsum(weights.values())
+    for one in sorted(weights, key=per_weight):
+        level = left / waiting
+        shares[one] = weights[one] * min(level, per_weight(one))
+        left = max(0.0, left - shares[one])
+        waiting = max(waiting - weights[one], weights[one] * 1e-9)
+    return shares

@@ -18,6 +18,7 @@ COMMANDS = {
     "purge": Lazy("tq_celery.cli.purge:purge", "Remove what waits, by queue and tenant."),
     "drain": Lazy("tq_celery.cli.drain:drain", "Move what waits back to the broker's queues."),
     "doctor": Lazy("tq_celery.cli.doctor:doctor", "Check server, scheduler and workers."),
+    "flower": Lazy("tq_celery.cli.flower:flower", "Run Flower with the Scheduler page."),
     "produce": Lazy("tq_celery.cli.produce:produce", "Offer a workload to a running deployment."),
     "replay": Lazy("tq_celery.cli.replay:replay", "Replay a workload trace as Celery tasks."),
     "demo": Lazy("tq_celery.cli.demo:demo", "See fair scheduling next to stock Celery."),

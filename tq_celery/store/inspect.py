@@ -104,9 +104,9 @@ class Inspector:
             raw = self.client.hgetall(self.keys.name("counters"))
         return {field.decode(): int(count) for field, count in raw.items()}
 
-    def queues(self) -> list[QueueView]:
-        """Return every queue that ever took a task or that a worker serves."""
-        return self._queues(self.workers())
+    def queues(self, workers: list[WorkerView] | None = None) -> list[QueueView]:
+        """Return every queue that ever took a task or that a worker (of those given) serves."""
+        return self._queues(self.workers() if workers is None else workers)
 
     def workers(self) -> list[WorkerView]:
         """Return the announced workers, the lapsed ones included."""

@@ -35,7 +35,7 @@ CALLS = {
     "produce": ["uniform", "--count", "3"],
 }
 #: Tested where their servers and workers are: these run for long or for ever.
-ELSEWHERE = {"scheduler", "replay", "demo"}
+ELSEWHERE = {"scheduler", "flower", "replay", "demo"}
 
 
 def test_every_command_is_covered() -> None:

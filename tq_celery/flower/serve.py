@@ -1,0 +1,91 @@
+"""Starts Flower with the Scheduler page, as ``celery flower`` starts it without."""
+
+from __future__ import annotations
+
+import atexit
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from flower import command
+from flower.app import Flower, rewrite_handler
+from flower.options import default_options
+from flower.urls import settings as flower_settings
+from tornado.web import StaticFileHandler, url
+
+from tq_celery.errors import SettingsError
+from tq_celery.flower.api import ACTIONS, Actions, DeadLetterInfo, Readings
+from tq_celery.flower.desk import Desk
+from tq_celery.flower.loader import Templates
+from tq_celery.flower.pages import Broker, QueueLengths, SchedulerData, SchedulerPage
+from tq_celery.setting_checks import did_you_mean
+from tq_celery.settings import Settings
+
+__all__ = ["add_scheduler", "check", "serve"]
+
+STATIC = Path(__file__).with_name("static")
+
+
+def check(arguments: Sequence[str]) -> None:
+    """Raise SettingsError for an argument that Flower would ignore without a word."""
+    names = [name.replace("_", "-") for name in default_options]
+    for argument in arguments:
+        name, equals, _ = argument.lstrip("-").partition("=")
+        if not argument.startswith("--") or name.replace("_", "-") not in names:
+            hint = did_you_mean(name.replace("_", "-"), names)
+            raise SettingsError("flower", argument, f"an option of Flower's, --name=value{hint}")
+        kind = default_options._options[name.replace("_", "-")].type
+        if not equals and kind is not bool:
+            raise SettingsError("flower", argument, f"{argument}=value")
+
+
+def serve(capp: Any, settings: Settings, arguments: Sequence[str], quiet: bool = False) -> None:
+    """Run Flower for the application until it is stopped; ``arguments`` are Flower's own."""
+    check(arguments)
+    command.apply_env_options()
+    command.apply_options("tq flower", list(arguments))
+    command.extract_settings()
+    command.setup_logging()
+    templates = Templates(flower_settings["template_path"])
+    flower = Flower(
+        capp=capp, options=default_options, **flower_settings, template_loader=templates
+    )
+    desk = Desk(settings)
+    add_scheduler(flower, desk)
+    atexit.register(flower.stop)
+    signal.signal(signal.SIGTERM, command.sigterm_handler)
+    try:
+        port = flower.start_http_server()
+    except OSError as error:
+        raise SettingsError(
+            "port", default_options.port, f"a port that is free ({error})"
+        ) from None
+    if not quiet:
+        command.print_banner(capp, "ssl_options" in flower_settings, port)
+    try:
+        flower.start()
+    except (KeyboardInterrupt, SystemExit):
+        pass
+    finally:
+        desk.close()
+
+
+def add_scheduler(flower: Flower, desk: Desk) -> None:
+    """Give Flower the page and the API; where a path is one of Flower's, ours answers."""
+    ours = {"desk": desk}
+    actions = "|".join(ACTIONS)
+    handlers = [
+        url(r"/scheduler", SchedulerPage, ours, name="scheduler"),
+        url(r"/scheduler/data", SchedulerData, ours, name="scheduler-data"),
+        url(r"/scheduler/static/(.*)", StaticFileHandler, {"path": str(STATIC)}),
+        url(r"/broker", Broker, ours),
+        url(r"/api/queues/length", QueueLengths, ours),
+        url(r"/api/tq/(overview|queues|workers|tenants|dead)", Readings, ours),
+        url(r"/api/tq/dead/(\d+-\d+)", DeadLetterInfo, ours),
+        url(rf"/api/tq/({actions})", Actions, ours),
+    ]
+    prefix = flower.options.url_prefix
+    if prefix:
+        handlers = [rewrite_handler(handler, prefix) for handler in handlers]
+    flower.add_handlers(r".*", handlers)
