@@ -164,7 +164,7 @@ def test_the_changelog_has_a_place_for_what_comes_next() -> None:
     assert headings <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
-@pytest.mark.parametrize("extra", ["demo", "bench", "flower", "dev"])
+@pytest.mark.parametrize("extra", ["demo", "bench", "top", "flower", "dev"])
 def test_the_extras_exist(extra: str) -> None:
     assert PYPROJECT["project"]["optional-dependencies"][extra]
 

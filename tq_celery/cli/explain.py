@@ -68,7 +68,7 @@ class _Look:
         """Read what surrounds a task."""
         queue, tenant = seen.place.queue, seen.place.tenant
         config, workers = self.inspector.config(), self.inspector.workers()
-        queues = self.inspector.queues()
+        queues = self.inspector.queues(workers)
         turn, before = None, 0
         if seen.state is State.PENDING and not seen.outdated:
             fair = config.get("between") == "fair"

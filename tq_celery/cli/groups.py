@@ -25,6 +25,7 @@ __all__ = [
     "NounGroup",
     "TQCommand",
     "option",
+    "plain_errors",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -9,6 +9,7 @@ __all__ = ["main"]
 COMMANDS = {
     "scheduler": Lazy("tq_celery.cli.scheduler:scheduler", "Run a scheduler; one of them leads."),
     "status": Lazy("tq_celery.cli.status:status", "Show leader, queues, tenants and workers."),
+    "top": Lazy("tq_celery.cli.top:top", "Watch leader, queues and tenants, live."),
     "explain": Lazy("tq_celery.cli.explain:explain", "Say what one task waits for."),
     "policy": Lazy("tq_celery.cli.policy:policy", "Show or switch the policy of a namespace."),
     "tenants": Lazy("tq_celery.cli.tenants:tenants", "Weigh, cap, pause and resume tenants."),

@@ -15,6 +15,7 @@ from tq_celery.embedded import free_port
 
 EVERY = [
     ("status",),
+    ("top",),
     ("explain", "some-id"),
     ("policy", "show"),
     ("policy", "set", "fifo"),

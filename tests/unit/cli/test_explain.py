@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,3 +180,12 @@ def test_unknown_and_revoked_ids(space: Space, refused) -> None:
 def test_a_message_that_cannot_be_read(space: Space, ask) -> None:
     space.store.submit(Submission(TaskKey("a"), "work", b"t", b"\xff", bytes(16)), Limits())
     assert ask("explain", "a")["task"] == ""
+
+
+def test_the_page_lists_every_reason() -> None:
+    root = Path(__file__).parents[3]
+    page = (root / "docs/howto/see-who-waits.md").read_text("utf-8")
+    code = (root / "tq_celery/cli/reasons.py").read_text("utf-8")
+    words = re.findall(r'Reason\("(\w+)"', code)
+    assert sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == sorted(set(words))
+    assert len(words) == 15

@@ -37,9 +37,10 @@ def named(each: list[Any]) -> list[Any]:
 
 def test_the_commands_are_those_of_the_reference() -> None:
     assert {" ".join(path) for path, _ in LEAVES} == {
-        "scheduler", "status", "explain", "policy show", "policy set", "policy cap", "tenants list",
-        "tenants weight", "tenants cap", "tenants pause", "tenants resume", "queues list",
-        "queues pause", "queues resume", "dlq list", "dlq show", "dlq requeue", "dlq purge",
+        "scheduler", "status", "top", "explain", "policy show", "policy set", "policy cap",
+        "tenants list", "tenants weight", "tenants cap", "tenants pause", "tenants resume",
+        "queues list", "queues pause", "queues resume", "dlq list", "dlq show", "dlq requeue",
+        "dlq purge",
         "cancel", "purge", "drain", "doctor", "flower", "produce", "replay", "demo",
     }  # fmt: skip
 

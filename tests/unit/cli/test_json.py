@@ -12,6 +12,7 @@ from tests.unit.cli.test_help import LEAVES
 #: What each command needs to have something to say; ``{dead}`` is a dead letter's entry.
 CALLS = {
     "status": [],
+    "top": [],
     "explain": ["61636d65-work-1-3"],
     "policy show": [],
     "policy set": ["fifo"],
