@@ -15,12 +15,12 @@ __all__ = ["command"]
 ARMS = ("tq-none", "tq-fifo")
 
 
-@click.command("control", epilog="Example: python -m bench control --profile full")
+@click.command("control", epilog="Example: python -m bench control --repetitions 40")
 @click.option(
     "--workload", "workloads", multiple=True, type=Word(WORKLOADS), default=("uniform",),
     show_default=True, help="Only these.",
 )  # fmt: skip
-@cell_options()
+@cell_options("control")
 def command(
     workloads: tuple[str, ...],
     profile: str,
