@@ -56,7 +56,9 @@ def machine(data: Path, options: Options) -> Table:
     del options
     about = beside(data, "-about.json")
     if about.exists():
-        environments = [each["environment"] for each in read_json(about)["sessions"]]
+        # One that was ended before its first cell has measured nothing.
+        sessions = read_json(about)["sessions"]
+        environments = [each["environment"] for each in sessions if each["cells"]]
     else:
         environments = [read_json(beside(data, ".json"))["environment"]]
     rows = []

@@ -86,10 +86,27 @@ def test_repetitions_are_said_and_a_single_one_is_a_warning(data: Path) -> None:
     assert "1 to 5" in make("figures m columns=load workload=bursty figure=latency_p95", data).note
 
 
+def test_a_machine_is_listed_once_and_only_where_it_measured_something(tmp_path: Path) -> None:
+    """Seen to fail: a finished run that was started again had a second machine without servers."""
+    where = {
+        "processor": "p", "cores": 2, "memory_gib": 4.0, "system": "s", "python": "3.11",
+        "packages": dict.fromkeys(("celery", "kombu", "redis", "hiredis"), "1"),
+        "servers": ["redis 7"],
+    }  # fmt: skip
+    again = {**where, "servers": []}
+    sessions = [
+        {"environment": environment, "cells": cells}
+        for environment, cells in ((where, 3), (where, 1), (again, 0))
+    ]
+    (tmp_path / "m-about.json").write_text(json.dumps({"sessions": sessions}))
+    (row,) = make("machine m", tmp_path).rows
+    assert row[-1] == "redis 7"
+
+
 @pytest.mark.parametrize(
     "request_, words",
     [
-        ("figure m", "'figure' is not one of figures, ratios, verdicts, machine, json (did you"),
+        ("figure m", "'figure' is not one of figures, ratios, verdicts, machine, json; did you"),
         ("figures", "is not KIND DATA"),
         ("figures n figure=latency_p95", "n.csv cannot be read"),
         ("figures m figure=latency_p59 load=2", "no figure 'latency_p59' among latency_p95"),
