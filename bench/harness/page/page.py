@@ -63,10 +63,12 @@ def _lead(manifest: Manifest, summaries: Sequence[CellSummary]) -> Markup:
     counting = sum(summary.counts for summary in summaries)
     tasks = sum(summary.real.completed for summary in summaries)
     began = manifest.sessions[0]["started"] if manifest.sessions else "-"
+    long = manifest.profile.get("long_window")
+    tails = f" ({long:g} s where run times are heavy-tailed)" if long is not None else ""
     return Markup(
         f'<p class="lead">{counting} of {len(manifest.cells)} cells complete, {tasks:,} tasks, '
         f"{text(manifest.profile['slots'])} slots, arrivals of "
-        f"{manifest.profile['window']:g} s. Started {text(began)}.</p>"
+        f"{manifest.profile['window']:g} s{tails}. Started {text(began)}.</p>"
     )
 
 
