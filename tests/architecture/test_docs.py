@@ -15,6 +15,7 @@ import click
 import pytest
 
 from tq_celery.cli import main
+from tq_celery.flower.serve import check
 from tq_celery.states import Outcome, State
 from tq_celery.store import keys
 from tq_celery.store.keys import Keys
@@ -121,6 +122,13 @@ def test_the_reference_of_the_settings_is_current() -> None:
     )
 
 
+def test_the_reference_of_the_metrics_is_current() -> None:
+    generator = runpy.run_path(str(DOCS / "reference" / "generate_metrics.py"))
+    assert read("reference", "metrics.md") == generator["text"](), (
+        "run: python docs/reference/generate_metrics.py"
+    )
+
+
 def written(source: str) -> list[str]:
     """Return the field names in the first ``fields`` list of a script."""
     found = re.search(
@@ -212,4 +220,7 @@ def test_a_command_on_a_page_exists_with_its_options(line: str, page: str) -> No
         command = command.get_command(context, names[0]) or command
     known = {name for each in (command, main) for param in each.params for name in param.opts}
     unknown = [word for word in words if word.startswith("-") and word not in known]
+    if command.name == "flower":  # the others are Flower's own, which refuses what is not
+        check(unknown)
+        unknown = []
     assert not unknown, f"{page}: tq {line}"

@@ -29,15 +29,14 @@ STATIC = Path(__file__).with_name("static")
 
 def check(arguments: Sequence[str]) -> None:
     """Raise SettingsError for an argument that Flower would ignore without a word."""
-    names = [name.replace("_", "-") for name in default_options]
     for argument in arguments:
-        name, equals, _ = argument.lstrip("-").partition("=")
-        if not argument.startswith("--") or name.replace("_", "-") not in names:
-            hint = did_you_mean(name.replace("_", "-"), names)
-            raise SettingsError("flower", argument, f"an option of Flower's, --name=value{hint}")
-        kind = default_options._options[name.replace("_", "-")].type
-        if not equals and kind is not bool:
-            raise SettingsError("flower", argument, f"{argument}=value")
+        word, equals, _ = argument.partition("=")  # what follows may be a password
+        name = word.removeprefix("--")
+        if not word.startswith("--") or name not in default_options:
+            hint = did_you_mean(name.replace("-", "_"), default_options)
+            raise SettingsError("flower", word, f"an option of Flower's, --name=value{hint}")
+        if not equals and not isinstance(default_options[name], bool):
+            raise SettingsError("flower", word, f"{word}=VALUE")
 
 
 def serve(capp: Any, settings: Settings, arguments: Sequence[str], quiet: bool = False) -> None:
