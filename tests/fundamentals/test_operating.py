@@ -60,6 +60,19 @@ def test_a_paused_queue_takes_tasks_and_starts_none(operate, wait_until):
     assert held.get(timeout=10) == "acme"
 
 
+def test_explain_says_what_a_task_waits_for(operate, queue_paused, wait_until):
+    with queue_paused():
+        first, second = report.delay("acme"), report.delay("acme")
+        wait_until(lambda: "pending" in operate("explain", second.id), "it is ranked")
+        told = operate("explain", second.id)
+
+    assert "its queue, which is paused (tq queues resume)" in told
+    assert "its turn: 1 task goes before it, its own tenant's" in told
+    second.get(timeout=10)
+    first.get(timeout=10)
+    assert "waits for: nothing: it has ended" in operate("explain", first.id)
+
+
 def test_a_cap_is_stored_with_the_tenant(operate):
     operate("tenants", "cap", "acme", "2", "--new")
 

@@ -45,7 +45,9 @@ def turn_of(store: RedisStore, name: str) -> Turn:
         Turns(store.client, store.keys.namespace, settings=store.settings),
     )
     fair = store.config()["between"] == "fair"
-    return turns.turn(seen.place.queue, seen.place.tenant, seen.member, seen.score, fair)
+    found = turns.turn(seen.place.queue, seen.place.tenant, seen.member, seen.score, fair)
+    assert found is not None
+    return found
 
 
 def dispatched(store: RedisStore, queues: list[str]) -> list[str]:
@@ -118,6 +120,18 @@ def test_shares_are_by_weight_among_those_that_compete(store: RedisStore) -> Non
     admit_all(store)
     assert (turn_of(store, "a1").weight, turn_of(store, "a1").weights) == (3, 4)
     assert turn_of(store, "a1").tenants == 2
+
+
+@pytest.mark.parametrize("policy", ["fifo", "wfq"])
+def test_who_is_held_back_has_no_turn(store: RedisStore, policy: str) -> None:
+    begin(store, policy, {})
+    store.pause_tenant(b"c")
+    submit(store, task("c1", "c"))
+    admit_all(store)
+    with pytest.raises(AssertionError):
+        turn_of(store, "c1")
+    store.resume_tenant(b"c")
+    assert turn_of(store, "c1").before == 0
 
 
 @pytest.mark.parametrize("policy", ["edf", "wfq"])

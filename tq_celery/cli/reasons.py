@@ -134,7 +134,8 @@ def _turn(seen: Sighting, around: Around) -> list[Reason]:
         found.append(Reason("no_slot", f"a free slot: {taken}"))
     if turn is not None and turn.before:
         most = "more than " if turn.at_least else ""
-        own = f", {turn.own} of them its own tenant's" if turn.own else ""
+        part = f"{turn.own} of them " if turn.own < turn.before else ""
+        own = f", {part}its own tenant's" if turn.own else ""
         one = "task goes" if turn.before == 1 else "tasks go"
         found.append(Reason("behind", f"its turn: {most}{turn.before} {one} before it{own}"))
     return found

@@ -57,7 +57,7 @@ SHORTEST = 0.2
 )
 @with_session
 def top(session: Session, once: bool, every: float, sort: str) -> None:
-    """Show who leads, what waits where, and how each tenant stands, until interrupted.
+    """Show who leads, what waits where, and how each tenant stands, until q or Ctrl-C.
 
     A tenant's share of the service stands beside the share it is due; waits are those of the tasks
     that ended in the last ten minutes. While the server does not answer, the last picture stays,
@@ -71,15 +71,16 @@ def top(session: Session, once: bool, every: float, sort: str) -> None:
         return
     if find_spec("rich") is None:
         raise CommandError("top needs 'rich': pip install 'tq-celery[top]'")
-    # A help page, and --json, do without it.
+    # A help page and --json do without.
+    from tq_celery.cli.keyboard import keyboard
     from tq_celery.cli.top_screen import once_on, watch_on
 
     if once or not sys.stdout.isatty():
         once_on(read.look())
         return
     try:
-        with ended_by_signals():
-            watch_on(read, every, time.sleep)
+        with ended_by_signals(), keyboard() as wait:
+            watch_on(read, every, wait)
     except Ended as ended:
         raise SystemExit(0 if ended.number == SIGINT else ended.exit_code) from None
 

@@ -44,14 +44,18 @@ def once_on(seen: Snapshot) -> None:
     console.print(picture(seen, len(seen["tenants"]), len(seen["queues"])))
 
 
-def watch_on(watched: Watched, every: float, nap: Callable[[float], None]) -> None:
-    """Draw on the terminal until something ends it; the terminal is put back as it was."""
+def watch_on(watched: Watched, every: float, wait: Callable[[float], str]) -> None:
+    """Draw on the terminal until ``q`` or a signal; the terminal is put back as it was.
+
+    ``wait`` waits for a key; any other is a look at once.
+    """
     console = Console(highlight=False)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             watched.again()
             live.update(_page(watched, console.height), refresh=True)
-            nap(every)
+            if "q" in wait(every).lower():
+                return
 
 
 def _page(watched: Watched, height: int) -> RenderableType:

@@ -62,11 +62,18 @@ class _Tenant:
 class Turns(RedisFinding):
     """Counts what goes before a task."""
 
-    def turn(self, queue: str, tenant: bytes, member: bytes, score: float, fair: bool) -> Turn:
-        """Return the turn of the pending task ``member`` of a tenant, whose rank is ``score``."""
+    def turn(
+        self, queue: str, tenant: bytes, member: bytes, score: float, fair: bool
+    ) -> Turn | None:
+        """Return the turn of the pending task ``member`` of a tenant, whose rank is ``score``.
+
+        None while the tenant does not compete, because it is paused or at its cap.
+        """
         groups = self._group(queue)
         rivals = self._tenants_of(groups, self._open(groups, queue))
-        ours = rivals.setdefault(tenant, _Tenant({}))
+        ours = rivals.get(tenant)
+        if ours is None or queue not in ours.heads:
+            return None
         self._weigh(groups, rivals, fair)
         if fair:
             before, own, more = self._fair(rivals, tenant, queue, member)
@@ -168,7 +175,7 @@ class Turns(RedisFinding):
             own += 1
             if own >= MOST_COUNTED:
                 return own, own, True
-        if mine is None:  # held back, or it moved on
+        if mine is None:  # it moved on
             return own, own, False
         before = own
         for other, rival in rivals.items():

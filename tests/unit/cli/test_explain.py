@@ -91,7 +91,7 @@ def test_not_due(space: Space, tq: Command, words, wait_until) -> None:
     wait_until(lambda: words("soon") == ["not_promoted"], "it is due, and nobody promotes it")
 
 
-def test_what_an_operator_did(space: Space, words) -> None:
+def test_what_an_operator_did(space: Space, tq: Command, words) -> None:
     submit(space, "a")
     space.serve()
     space.store.seed(space.settings)
@@ -102,6 +102,7 @@ def test_what_an_operator_did(space: Space, words) -> None:
     space.store.resume_queue("work")
     space.store.pause_tenant(b"acme")
     assert words("a") == ["tenant_paused"]
+    assert "position" not in tq("explain", "a").stdout
     space.store.resume_tenant(b"acme")
     space.store.set_cap(b"acme", 1)
     space.client.hset(space.key("running"), "acme", 1)
