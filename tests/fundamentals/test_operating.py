@@ -63,7 +63,9 @@ def test_a_paused_queue_takes_tasks_and_starts_none(operate, wait_until):
 def test_explain_says_what_a_task_waits_for(operate, queue_paused, wait_until):
     with queue_paused():
         first, second = report.delay("acme"), report.delay("acme")
-        wait_until(lambda: "pending" in operate("explain", second.id), "it is ranked")
+        wait_until(
+            lambda: operate("explain", second.id, "--json")["state"] == "pending", "it is ranked"
+        )
         told = operate("explain", second.id)
 
     assert "its queue, which is paused (tq queues resume)" in told
