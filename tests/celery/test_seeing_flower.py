@@ -17,13 +17,14 @@ from tq_celery.embedded import free_port
 pytestmark = pytest.mark.slow
 
 
-def test_flower_shows_scheduled_tasks_like_any_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["flower", "tq flower"])
+def test_flower_shows_scheduled_tasks_like_any_other(tmp_path: Path, command: str) -> None:
     """Every page and the API of a real Flower, with running, delayed and ended tasks."""
     with seeing_lab(tmp_path) as lab:
         lab.workers("one")
         lab.environ["FLOWER_UNAUTHENTICATED_API"] = "true"
         port = free_port()
-        log = lab.run("flower", "flower", "--address=127.0.0.1", f"--port={port}")
+        log = lab.run("flower", *command.split(), "--address=127.0.0.1", f"--port={port}")
 
         def get(path: str) -> str:
             request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
@@ -79,7 +80,16 @@ def test_flower_shows_scheduled_tasks_like_any_other(tmp_path: Path) -> None:
         assert listed == {each.id for each in delayed}
         queues = json.loads(get("/api/queues/length"))
         assert [queue["name"] for queue in queues["active_queues"]] == ["celery"]
-        assert queues["active_queues"][0]["messages"] == 0, "the broker's own queue is empty"
+        assert queues["active_queues"][0]["messages"] == 0, "nothing waits to be started"
+        if command == "tq flower":
+            scheduled = queues["active_queues"][0]["scheduled"]
+            assert scheduled == {"waiting": 0, "delayed": 7, "in_flight": 1}
+            shown = json.loads(get("/scheduler/data"))
+            assert (shown["leader"]["owner"], shown["workers"][0]["worker"]) == (
+                lab.scheduler.owner, json.loads(get("/api/tq/workers"))["workers"][0]["worker"],
+            )  # fmt: skip
+            served = {each["tenant"]: each for each in shown["tenants"]}["default"]
+            assert (served["live"], served["served"]) == (8, 2)
 
         pages = ["/", "/workers", "/tasks", "/broker", "/worker/one@seen", "/api/task/types"]
         pages += [f"/task/{each.id}" for each in (*ended["tq"], running, delayed[0])]
