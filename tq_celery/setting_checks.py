@@ -23,6 +23,7 @@ __all__ = [
     "did_you_mean",
     "number",
     "parse_duration",
+    "port",
     "routes",
     "safe_url",
     "seconds",
@@ -143,6 +144,19 @@ def whole(low: int, high: int | None = None, *, optional: bool = False) -> Check
         return value
 
     return check
+
+
+def port(name: str, value: object) -> object:
+    """Check a port to listen on: a number, ``auto`` or ``off``."""
+    allowed = "a port from 1 to 65535, 'auto' or 'off'"
+    if isinstance(value, str):
+        if value in ("auto", "off"):
+            return value
+        if re.fullmatch(r"[0-9]{1,5}", value):
+            value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65_535:
+        raise SettingsError(name, value, allowed)
+    return value
 
 
 def word(choices: tuple[str, ...]) -> Check:

@@ -111,6 +111,11 @@ class Settings:
     max_running: int | None = _setting(None, check.whole(1, optional=True))
     #: How log lines are written.
     log_format: str = _setting("text", check.word(FORMATS))
+    #: Port of ``/metrics``, ``/healthz`` and ``/readyz``; ``auto`` takes 9101 (a scheduler) or 9102
+    #: (a worker), or a free one where that is taken.
+    metrics_port: int | str = _setting("off", check.port)
+    #: Tenants with metrics of their own; all others are ``other``.
+    metrics_tenants: int = _setting(20, check.whole(0, 1_000))
     #: Options by task name pattern, for tasks that are sent by name.
     routes: Mapping[str, Mapping[str, object]] = field(
         default_factory=dict, metadata={"check": check.routes}, hash=False
@@ -223,8 +228,10 @@ def _from_environ(environ: Mapping[str, str], known: tuple[str, ...]) -> dict[st
         if not variable.startswith("TQ_") or not value:
             continue  # an empty variable is one that was not filled in
         name = variable.removeprefix("TQ_").lower()
-        if name in known:
+        if name in known and not (_SERVICE_LINK.fullmatch(variable) and "://" in value):
             found[name] = value
+        elif name in known:
+            continue  # what a platform sets for a service named ``tq-metrics``
         elif name.partition("_")[0] not in _FOREIGN_WORDS and not _SERVICE_LINK.fullmatch(variable):
             raise _unknown(variable, (each.upper() for each in known), "TQ_")
     return found

@@ -43,6 +43,8 @@ READ_BY = {
     "dead_maxlen": "workers, schedulers",
     "max_running": "namespace",
     "log_format": "workers, schedulers",
+    "metrics_port": "workers, schedulers",
+    "metrics_tenants": "schedulers",
     "routes": "senders",
 }
 

@@ -41,6 +41,7 @@ REPORTS = {
     "django-commons/django-tasks-scheduler #387": "keys without an end pile up",
     "celery/celery #8417": "a stopping worker can be neither asked nor ended",
     "celery/celery #4008": "eager tests pass and production fails; fixtures hang",
+    "danihodovic/celery-exporter #157": "labels of hosts and processes make series without end",
     "celery/celery #8976": "sent at the commit, in another context",
 }
 

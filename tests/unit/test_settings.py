@@ -62,6 +62,11 @@ CASES: dict[str, tuple[list[tuple[object, object]], list[object]]] = {
     "dead_maxlen": ([(None, None), (1, 1)], [0]),
     "max_running": ([(None, None), (1, 1)], [0]),
     "log_format": ([("json", "json"), ("text", "text")], ["JSON", "", True, None]),
+    "metrics_port": (
+        [("off", "off"), ("auto", "auto"), (9101, 9101), ("9102", 9102), (65535, 65535), (1, 1)],
+        [0, 65_536, -1, "on", "", "99999", ":9101", 9101.0, True, None],
+    ),
+    "metrics_tenants": ([(0, 0), (1000, 1000), ("5", 5)], [-1, 1001, None]),
     "routes": (
         [({}, {}), ('{"a.*": {"tenant": "x"}}', {"a.*": {"tenant": "x"}})],
         [[], "{", {"a": 1}, {1: {}}, {"": {}}],
@@ -208,6 +213,7 @@ def test_names_of_others_in_the_environment_are_left_alone() -> None:
         "TQ_SERVICE_HOST": "10.0.0.1",
         "TQ_PORT_6379_TCP": "tcp://10.0.0.1:6379",
         "TQ_METRICS_SERVICE_PORT_HTTP": "80",
+        "TQ_METRICS_PORT": "tcp://10.0.0.2:9101",
     }
     assert Settings.load(environ=environ) == Settings()
 

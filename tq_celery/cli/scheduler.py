@@ -83,6 +83,13 @@ def setting(name: str, help_: str, **attributes: Any) -> Callable[[Function], Fu
 @setting("batch", "Tasks moved by one call to the server, at most 500.", type=int, metavar="COUNT")
 @setting("results_maxlen", "Entries kept in the results stream.", type=int, metavar="COUNT")
 @setting("dead_maxlen", "Dead letters kept.", type=int, metavar="COUNT")
+@setting("metrics_port", "Port of /metrics, /healthz and /readyz.", metavar="PORT|auto|off")
+@setting(
+    "metrics_tenants",
+    "Tenants with metrics of their own; the rest is 'other'.",
+    type=int,
+    metavar="COUNT",
+)
 @option(
     "--log-level",
     type=click.Choice(LEVELS),

@@ -74,6 +74,11 @@ class Loop(ABC):
         """Whether :meth:`stop` has been called: no new write may begin."""
         return self._stopping.is_set()
 
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread is not None and self._thread.is_alive()
+
     def wake(self) -> None:
         """End the current rest, or leave out the next one."""
         self._wakeup.set()

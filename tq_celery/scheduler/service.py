@@ -121,11 +121,18 @@ class Scheduler:
         return ended
 
     def run(self) -> None:
-        """Run until SIGTERM or SIGINT; returns after a clean stop. A second signal ends at once."""
+        """Run until SIGTERM or SIGINT; returns after a clean stop. A second signal ends at once.
+
+        Raises SettingsError before anything has begun when the port of the metrics is taken.
+        """
         # A batch is thousands of short-lived tuples, none in a cycle: looking for garbage among
         # them took a quarter of the time of admission.
         gc.freeze()
         gc.set_threshold(COLLECT_EVERY, 10, 10)
+        with self._exposed():
+            self._serve()
+
+    def _serve(self) -> None:
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         try:
@@ -190,6 +197,21 @@ class Scheduler:
         store = self._make_store(self.settings, timeout)
         self._stores.append(store)
         return store
+
+    @contextlib.contextmanager
+    def _exposed(self) -> Iterator[None]:
+        """Answer scrapes meanwhile; raises SettingsError at once when the port is taken."""
+        if self.settings.metrics_port == "off":
+            yield
+            return
+        from tq_celery.scheduler.exposition import open_endpoint
+
+        endpoint = open_endpoint(self.settings, self.stats, self.leadership, self._loops)
+        endpoint.start()
+        try:
+            yield
+        finally:
+            endpoint.stop()
 
     def _woken(self, kinds: frozenset[str]) -> None:
         """Pass on what the store woke the leader for."""

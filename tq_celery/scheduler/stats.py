@@ -18,6 +18,8 @@ class LoopStats:
     rounds: int = 0
     failures: int = 0
     consecutive_failures: int = 0
+    #: Writes that the fence refused.
+    fenced: int = 0
     last_success: float = 0.0
     last_error: str = ""
 

@@ -53,6 +53,7 @@ class TermLoop(Loop):
             return self.step(epoch)
         except FencedError:
             self._epoch = 0
+            self.stats.fenced += 1
             self._leadership.refuse(epoch)
             return 0.0
 

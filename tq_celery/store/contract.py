@@ -206,6 +206,7 @@ class Delivery(NamedTuple):
     ``payload`` is the submitted message and ``digest`` its 16 bytes; ``None`` and empty when the
     store no longer has it. ``key`` and ``epoch`` are empty when the exec entry is unreadable.
     ``revoked`` tells that the id, or one of its stamps, is marked: it must not be started.
+    ``since`` is when the task was taken or became due, ms; 0 when that is not known.
     """
 
     token: Token
@@ -214,6 +215,7 @@ class Delivery(NamedTuple):
     payload: bytes | None
     digest: bytes = b""
     revoked: bool = False
+    since: int = 0
 
 
 class Obituary(NamedTuple):

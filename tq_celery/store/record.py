@@ -43,6 +43,7 @@ __all__ = [
     "replace_admitted",
     "split_place",
     "split_stored",
+    "split_taken",
     "unpack_delayed",
     "unpack_record",
 ]
@@ -131,18 +132,23 @@ def unpack_record(raw: bytes) -> Record:
 
 
 def split_stored(value: bytes | None) -> tuple[bytes, bytes | None]:
-    """Return digest and message of a value of the ``payload`` hash; empty and None for none.
+    """Return digest and message of a value of the ``payload`` hash; see :func:`split_taken`."""
+    return split_taken(value)[:2]
+
+
+def split_taken(value: bytes | None) -> tuple[bytes, bytes | None, int]:
+    """Return digest, message, and the ms at which it was taken or is due; empty, None, 0 for none.
 
     After the message stand queue, tenant and :data:`PLACE`. Bytes of somebody else are returned as
     the message, as far as that can be told.
     """
     if value is None:
-        return b"", None
-    end = len(value)
+        return b"", None, 0
+    end, at = len(value), 0
     if end >= DIGEST + PLACE.size:
-        _, queue, tenant = PLACE.unpack_from(value, end - PLACE.size)
+        at, queue, tenant = PLACE.unpack_from(value, end - PLACE.size)
         end = max(DIGEST, end - PLACE.size - queue - tenant)
-    return value[:DIGEST], value[DIGEST:end]
+    return value[:DIGEST], value[DIGEST:end], at
 
 
 def split_place(raw: bytes) -> tuple[str, bytes, int]:

@@ -12,13 +12,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from time import perf_counter
 from typing import Any
 
 import redis
 from redis.exceptions import AskError, NoScriptError, ResponseError
 
-from tq_celery.errors import FencedError, StoreError, StoreUnavailableError
+from tq_celery.errors import FencedError, StoreError, StoreUnavailableError, TQError
 from tq_celery.store.client import close_idle
+from tq_celery.store.script_times import SCRIPT_TIMES
 
 __all__ = ["SCRIPTS", "Script", "call", "said", "translate"]
 
@@ -125,6 +127,21 @@ def call(
 
     Raises FencedError, StoreUnavailableError or StoreError with the server's error as cause.
     """
+    if not SCRIPT_TIMES.on:
+        return _call(client, script, prefix, args, epoch)
+    began = perf_counter()
+    try:
+        reply = _call(client, script, prefix, args, epoch)
+    except TQError as error:
+        SCRIPT_TIMES.add(script.name, perf_counter() - began, error)
+        raise
+    SCRIPT_TIMES.add(script.name, perf_counter() - began)
+    return reply
+
+
+def _call(
+    client: redis.Redis, script: Script, prefix: str, args: Sequence[Any], epoch: int
+) -> Any:
     execute: Callable[..., Any] = client.execute_command
     try:
         try:

@@ -23,7 +23,7 @@ from tq_celery.store.contract import (
 )
 from tq_celery.store.keys import GROUP
 from tq_celery.store.marks import revoked_among
-from tq_celery.store.record import DELIVERY, split_stored
+from tq_celery.store.record import DELIVERY, split_stored, split_taken
 
 __all__ = ["RedisWorker"]
 
@@ -116,14 +116,15 @@ class RedisWorker(RedisPart):
         pipe.execute_command("HMGET", self.keys.name("payload"), *[key for _, key, _ in heads])
         pipe.execute_command("EXISTS", *map(self.keys.name, ("revoked", "revoked_stamps")))
         stored, marks = pipe.execute()
-        messages = [split_stored(value) for value in stored]
+        messages = [split_taken(value) for value in stored]
         revoked = [False] * len(heads)
         if marks:
             asked = [(token, key) for token, key, _ in heads]
-            revoked = revoked_among(self.client, self.keys, asked, [text for _, text in messages])
+            texts = [text for _, text, _ in messages]
+            revoked = revoked_among(self.client, self.keys, asked, texts)
         return [
-            Delivery(token, key, attempts, payload, digest, mark)
-            for (token, key, attempts), (digest, payload), mark in zip(
+            Delivery(token, key, attempts, payload, digest, mark, since)
+            for (token, key, attempts), (digest, payload, since), mark in zip(
                 heads, messages, revoked, strict=True
             )
         ]

@@ -19,10 +19,13 @@ from time import monotonic
 from typing import Any
 
 from celery import bootsteps
+from celery.platforms import EX_FAILURE
 from celery.worker import state
 from celery.worker.state import task_ready
 
+from tq_celery.errors import SettingsError
 from tq_celery.logs import Log
+from tq_celery.settings import Settings
 from tq_celery.stopping import remembered
 from tq_celery.task import TQTask, give_ids_in_replace
 from tq_celery.worker.chords import end_outer_chords
@@ -58,6 +61,21 @@ UNABLE = 2.5
 LAST_SETTLEMENT = 5.0
 
 
+def _expose(settings: Settings, reader: Reader) -> Any:
+    """Answer scrapes; a port that is taken ends the worker with a line that says so."""
+    if settings.metrics_port == "off":
+        return None
+    from tq_celery.worker.exposition import open_endpoint
+
+    try:
+        endpoint = open_endpoint(settings, reader)
+    except SettingsError as error:
+        log.error("the worker cannot start", error=str(error))
+        raise SystemExit(EX_FAILURE) from None
+    endpoint.start()
+    return endpoint
+
+
 class TQStep(bootsteps.StartStopStep):
     """Reads the exec streams of the queues that the worker consumes."""
 
@@ -76,6 +94,7 @@ class TQStep(bootsteps.StartStopStep):
         self._unable_until = 0.0
         self._late_control: LateControl | None = None
         self._inspecting: Inspecting | None = None
+        self._endpoint: Any = None
         # before the pool starts, so that its processes have it too
         if c.app.tq.settings.log_format == "json":
             write_json()
@@ -144,6 +163,8 @@ class TQStep(bootsteps.StartStopStep):
             self.reader = None
         if self._inspecting is not None:
             self._inspecting.close()
+        if self._endpoint is not None:
+            self._endpoint.stop()
 
     def info(self, c: Any) -> dict[str, Any]:
         """What ``inspect stats`` shows of the worker's scheduled side."""
@@ -156,6 +177,7 @@ class TQStep(bootsteps.StartStopStep):
         self._table = DeliveryTable()
         self._slots = Slots()
         reader = Reader(settings, self._table, self._offer, pool=kind)
+        self._endpoint = _expose(settings, reader)
         reader.revocations = Revocations(remembered(), self._table.departed.set)
         if self._in_process:
             reader.stand_in = self._new_stand_in(reader)

@@ -18,6 +18,7 @@ from typing import Any
 
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Delivery, Return, Settlement, Token
+from tq_celery.worker.timings import Timings
 from tq_celery.worker.wakeup import Wakeup
 
 __all__ = ["Burial", "DeliveryTable", "Held"]
@@ -80,6 +81,8 @@ class DeliveryTable:
         self.forgotten: deque[Any] = deque()
         #: What the I/O thread still has to write to the store; times are monotonic seconds.
         self.outbox: deque[Departure] = deque()
+        #: Where the ends of tasks are noted; None where nobody asks.
+        self.timings: Timings | None = None
 
     def __len__(self) -> int:
         return len(self.waiting) + len(self.running)
@@ -136,6 +139,8 @@ class DeliveryTable:
 
     def settle(self, held: Held, outcome: Outcome, started: float, finished: float) -> None:
         """Queue the one outcome of ``held``; times are monotonic seconds, 0 = never started."""
+        if self.timings is not None:
+            self.timings.note(held.delivery, started, finished)
         self._leave(
             held,
             Settlement(held.delivery.token, outcome, held.delivery.digest, started, finished),

@@ -40,6 +40,7 @@ from tq_celery.worker.deliveries import Burial, DeliveryTable, Departure
 from tq_celery.worker.lease import Lease
 from tq_celery.worker.revocations import Revocations
 from tq_celery.worker.standin import StandIn
+from tq_celery.worker.timings import Timings
 
 __all__ = ["Offer", "Reader", "worker_name"]
 
@@ -106,6 +107,8 @@ class Reader:
     def __post_init__(self) -> None:
         self.store = RedisStore.open(self.settings)
         self.split = SplitRead(self.store, self.settings)
+        #: What is told of the tasks that ended; None where nobody asks.
+        self.timings: Timings | None = None
         self.lease = Lease(self.settings.lease)
         self.obituaries: deque[Obituary] = deque()
         self.written: deque[Obituary] = deque()
@@ -150,6 +153,16 @@ class Reader:
             self._finished = True
             self.split.close()
             self.store.close()
+
+    @property
+    def slots(self) -> int:
+        """Slots offered in the last turn."""
+        return self._current.slots
+
+    @property
+    def finished(self) -> bool:
+        """Whether the thread has ended."""
+        return self._finished
 
     def stop(self, timeout: float) -> bool:
         """Settle what has ended, withdraw, and end the thread; ``False`` when it took longer."""
@@ -258,6 +271,8 @@ class Reader:
             stale += not self.store.bury(self.name, burial.token, burial.reason)
         self._unsent = []
         self.heard = monotonic()
+        if self.timings is not None:
+            self.timings.take_in(at_store)
         self._stale += stale
         if stale and now - self._stale_told > 1.0:
             log.warning(

@@ -1,0 +1,157 @@
+"""The numbers for metrics: what a full look finds, in few round trips, whatever there is."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.store.contract.steps import admit_all, complete, submit, task
+from tq_celery.metrics.samples import Samples
+from tq_celery.scheduler.namespace_metrics import fill_namespace
+from tq_celery.states import Outcome
+from tq_celery.store.contract import Limits, WorkerAnnouncement
+from tq_celery.store.gauges import Gauges, TenantGauges, read_gauges
+from tq_celery.store.inspect import Inspector
+from tq_celery.store.redis_store import RedisStore
+
+Read = Callable[[], Gauges]
+
+
+@pytest.fixture
+def read(store: RedisStore) -> Read:
+    """Look at a namespace under fair sharing that ``me`` leads."""
+    store.seed(store.settings)
+    store.elect("me", 60_000)
+    return lambda: read_gauges(store.client, store.keys)
+
+
+def series(gauges: Gauges, tenants: int = 20) -> dict[str, float]:
+    """Return the leader's series with their values."""
+    samples = Samples()
+    fill_namespace(samples, gauges, tenants=tenants, ttl=2.0)
+    lines = samples.encode("")[0].decode().splitlines()
+    pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, _, value in pairs}
+
+
+def test_an_empty_namespace(store: RedisStore) -> None:
+    found = read_gauges(store.client, store.keys)
+    assert (found.queues, found.tenant, found.workers) == ({}, {}, [])
+    assert (found.lease_left, found.epoch, found.starved) == (-2, 0, False)
+    assert series(found)["tq_tenants"] == 0
+
+
+def test_they_are_what_a_full_look_finds(store: RedisStore, read: Read) -> None:
+    submit(store, *(task(f"a{n}", "acme") for n in range(5)), task("g", "globex", "low"))
+    admit_all(store)
+    submit(store, task("late", "acme", delay=60_000), task("new", "initech"))
+    store.set_weight(b"acme", 2.0)
+    store.renew(WorkerAnnouncement("w", ("q", "low"), 3, 0), 30_000)
+    store.dispatch(1, ("q", "low"), 3, 100)
+    first, *_ = store.read("w", {"q": 2}, 0)
+    assert store.complete("w", [complete(first.token, Outcome.FAILED)]) == [True]
+
+    found, whole = read(), Inspector(store.client, store.keys).overview()
+
+    for view in whole.queues:
+        for word in ("submitted", "delayed", "pending"):
+            assert found.count(word, view.queue) == getattr(view, word), (view.queue, word)
+        each = found.queues[view.queue]
+        assert (each.running, each.tenants, each.gated) == (view.running, view.tenants, view.gated)
+        assert found.count("failed", view.queue) == view.totals["failed"]
+    assert found.ingress_oldest == whole.oldest
+    assert (found.dead, found.draining, found.starved) == (0, 0, whole.starved)
+    assert found.holding == {"w": 1}
+    assert 0 < found.lease_left <= 60_000
+    assert found.tenants == 3
+    for tenant in whole.tenants:
+        mine = found.tenant[tenant.tenant]
+        assert (mine.live, mine.in_flight) == (tenant.live, tenant.running)
+        assert mine.weight == tenant.weight
+    names = series(found)
+    assert names['tq_settled_tasks_total{outcome="failed",queue="q"}'] == 1
+    assert names['tq_missing_tasks{queue="q"}'] == names['tq_missing_tasks{queue="low"}'] == 0
+    assert names['tq_delayed_tasks{queue="q"}'] == names['tq_submitted_tasks{queue="q"}'] == 1
+
+
+def test_the_oldest_waits_of_queues_and_tenants(store: RedisStore, read: Read) -> None:
+    """Tenants that are paused wait too, although they compete for nothing."""
+    now = read().now
+    submit(store, task("a", "acme"), task("a2", "acme"), task("g", "globex"), task("p", "paused"))
+    admit_all(
+        store, arrivals=[(now - 9_000, 1), (now - 8_000, 1), (now - 5_000, 1), (now - 7_000, 1)]
+    )
+    store.pause_tenant(b"paused")
+
+    found = read()
+
+    assert found.queues["q"].oldest == now - 9_000
+    waits = {tenant: now - each.oldest for tenant, each in found.tenant.items()}
+    assert waits == {b"acme": 9_000, b"globex": 5_000, b"paused": 7_000}
+    assert found.tenant[b"paused"].paused
+    assert series(found)['tq_tenant_paused{tenant="paused"}'] == 1
+
+
+def test_a_configured_tenant_is_there_without_tasks(store: RedisStore, read: Read) -> None:
+    store.set_cap(b"capped", 3)
+    assert read().tenant == {b"capped": TenantGauges(configured=True)}
+
+
+def test_a_look_takes_as_many_round_trips_whatever_there_is(store: RedisStore, read: Read) -> None:
+    """A scrape is as cheap at a million tasks: commands grow with the queues alone."""
+
+    def commands() -> tuple[int, float]:
+        before = _calls(store)
+        started = time.perf_counter()
+        read()
+        took = time.perf_counter() - started
+        return _calls(store) - before, took
+
+    submit(store, task("first"))
+    admit_all(store)
+    few, _ = commands()
+    store.submit_many([task(f"t{n}", f"tenant {n % 400}") for n in range(4_000)], Limits())
+    admit_all(store)
+    many, took = commands()
+    assert few == many
+    assert took < 0.5  # the promise is 50 ms; a machine may be busy with other tests
+
+
+def _calls(store: RedisStore) -> int:
+    stats = store.client.info("commandstats")
+    return sum(int(each["calls"]) for name, each in stats.items() if name != "cmdstat_info")
+
+
+def test_the_number_of_series_stays(store: RedisStore, read: Read) -> None:
+    """After 100 worker restarts and with 1,000 tenants a scrape has as many series as before.
+
+    danihodovic/celery-exporter #157: hosts, processes and consumers as labels make series without
+    end. No label here holds any of them. Seen to fail with the worker's name as a label.
+    """
+    store.submit_many([task(f"t{n}", f"tenant {n % 50}") for n in range(100)], Limits())
+    admit_all(store)
+    store.renew(WorkerAnnouncement("host-1-aa", ("q",), 4, 0), 30_000)
+    before = series(read())
+    names = []
+    for number in range(100):
+        names.append(f"{secrets.token_hex(4)}-{number}-{secrets.token_hex(8)}")
+        store.renew(WorkerAnnouncement(names[-1], ("q",), 4, 0), 30_000)
+        store.dispatch(1, ("q",), 1, 1)
+        held = store.read(names[-1], {"q": 1}, 0)
+        store.complete(names[-1], [complete(each.token) for each in held])
+        store.withdraw(names[-1])
+    store.submit_many([task(f"u{n}", f"tenant {n}") for n in range(1_000)], Limits())
+    admit_all(store)
+
+    after = series(read())
+
+    assert len(after) == len(before) == 142
+    assert after["tq_tenants"] > 900
+    assert not any(name in line for line in after for name in names)
+    assert after['tq_settled_tasks_total{outcome="completed",queue="q"}'] == 100
+    shown = [value for name, value in after.items() if name.startswith("tq_tenant_waiting")]
+    assert len(shown) == 21
+    assert sum(shown) == after['tq_pending_tasks{queue="q"}']
