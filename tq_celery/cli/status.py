@@ -90,6 +90,7 @@ def _summary(view: Overview) -> str:
     lines = {
         "namespace": view.namespace,
         "leader": held,
+        **({"standing by": ", ".join(leader.standbys)} if leader.standbys else {}),
         "epoch": f"{leader.epoch} (highest that has written: {leader.fence})",
         "policy": policy_line(view.config),
         "waiting": f"{pending} pending, {view.submitted} submitted, {view.delayed} delayed",

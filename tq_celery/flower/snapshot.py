@@ -89,6 +89,7 @@ def _leader(view: LeaderView) -> dict[str, Any]:
         "epoch": view.epoch,
         "fence": view.fence,
         "remaining": view.remaining,
+        "standbys": list(view.standbys),
     }
 
 

@@ -23,6 +23,7 @@ KEY_TYPES = {
     "epoch": "string",
     "fence": "string",
     "leadership": "stream",
+    "standbys": "zset",
     "wake": "stream",
     "queues": "set",
     "groups": "hash",

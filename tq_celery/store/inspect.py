@@ -76,20 +76,24 @@ class Inspector:
     def leader(self) -> LeaderView:
         """Return who leads, under which epoch, and for how long still."""
         name = self.keys.name
-        owner, left, epoch, fence = self._ask(
+        owner, left, epoch, fence, standbys, (seconds, _) = self._ask(
             "leader",
             [
                 ("GET", name("leader")),
                 ("PTTL", name("leader")),
                 ("GET", name("epoch")),
                 ("GET", name("fence")),
+                ("ZRANGE", name("standbys"), 0, MAX_TENANTS, "WITHSCORES"),
+                ("TIME",),
             ],
         )
+        there = zip(standbys[::2], standbys[1::2], strict=True)
         return LeaderView(
             owner.decode(errors="replace") if owner else None,
             int(epoch or 0),
             int(fence or 0),
             max(-1, int(left)) if owner else 0,
+            tuple(who.decode(errors="replace") for who, ms in there if float(ms) > seconds * 1000),
         )
 
     def queue_names(self) -> list[str]:

@@ -14,6 +14,8 @@ epoch                         string  last epoch granted; elect; kept
 fence                         string  highest epoch that has written; leader scripts; kept
 leadership                    stream  grants and releases; standbys block on it; elect, resign;
                                       capped
+standbys                      zset    scheduler that asked for the lease in vain -> ms until when it
+                                      counts as there; elect; until none does
 wake                          stream  what the leader blocks on beside ingress; settle, renew;
                                       capped
 queues                        set     names of queues that ever took a task; submit; kept

@@ -26,13 +26,15 @@ class LeaderView:
 
     ``remaining`` is -1 for a lease without an end, which no scheduler ever takes.
 
-    ``epoch`` is the last one granted and ``fence`` the highest that has written.
+    ``epoch`` is the last one granted and ``fence`` the highest that has written. ``standbys`` are
+    the other schedulers that asked for the lease lately.
     """
 
     owner: str | None
     epoch: int
     fence: int
     remaining: int
+    standbys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def test_as_json(space: Space, ask) -> None:
     assert found["workers"][0]["worker"] == "w1"
     assert found["workers"][0]["holding"] == 1
     assert 0 < found["workers"][0]["remaining"] <= 30_000
-    assert set(found["leader"]) == {"owner", "epoch", "fence", "remaining"}
+    assert set(found["leader"]) == {"owner", "epoch", "fence", "remaining", "standbys"}
     assert found["tenants"][0]["live"] == 2
 
 

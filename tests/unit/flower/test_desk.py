@@ -37,7 +37,8 @@ def away() -> Desk:
 
 def test_an_empty_namespace(desk: Desk) -> None:
     found = part(desk, "overview", "waiting", 50, "")
-    assert found["leader"] == {"owner": None, "epoch": 0, "fence": 0, "remaining": 0}
+    nobody = {"owner": None, "epoch": 0, "fence": 0, "remaining": 0, "standbys": []}
+    assert found["leader"] == nobody
     assert found["policy"]["name"] is None
     assert found["queues"] == found["tenants"] == found["workers"] == found["letters"] == []
     assert (found["dead"], found["found"], found["more"]) == (0, 0, False)

@@ -216,6 +216,8 @@
         byId("tq-leader").title = leader.owner || "";
         text("tq-lease", "epoch " + leader.epoch +
             (leader.owner === null ? "" : ", lease " + age(leader.remaining)));
+        text("tq-standbys", leader.standbys.length + " standing by");
+        byId("tq-standbys").title = leader.standbys.join("\n");
         text("tq-waiting", (sum(data.queues, "submitted") + sum(data.queues, "pending")).toLocaleString());
         text("tq-delayed", sum(data.queues, "delayed").toLocaleString() + " delayed");
         text("tq-flight", (sum(data.queues, "dispatched") + sum(data.queues, "running")).toLocaleString());

@@ -1,0 +1,44 @@
+"""Who stands by: told to people, and nothing is decided by it."""
+
+from __future__ import annotations
+
+from tq_celery.store.inspect import Inspector
+from tq_celery.store.redis_store import RedisStore
+
+
+def leader(store: RedisStore) -> tuple[str | None, tuple[str, ...]]:
+    view = Inspector(store.client, store.keys).leader()
+    return view.owner, view.standbys
+
+
+def test_who_asks_in_vain_stands_by_until_it_leads(store: RedisStore) -> None:
+    """Seen to fail without the removal at a grant: the leader then stood by for itself."""
+    assert leader(store) == (None, ())
+    epoch = store.elect("a", 10_000).epoch
+    assert leader(store) == ("a", ())
+    for name in ("b", "c", "b"):
+        assert not store.elect(name, 10_000).epoch
+    assert leader(store) == ("a", ("b", "c"))
+    store.resign("a", epoch)
+    assert store.elect("b", 10_000).epoch
+    assert leader(store) == ("b", ("c",))
+
+
+def test_who_asks_no_more_is_forgotten(store: RedisStore, wait_until) -> None:
+    """No longer counted, then out of the set, and the set is out of the server."""
+    assert store.elect("a", 60_000).epoch
+    store.elect("gone", 1)
+    store.client.zadd(store.keys.name("standbys"), {"gone": 1})
+    assert leader(store) == ("a", ())
+    store.elect("there", 60_000)
+    assert store.client.zrange(store.keys.name("standbys"), 0, -1) == [b"there"]
+    assert 0 < store.client.pttl(store.keys.name("standbys")) <= 180_000
+
+
+def test_a_longer_lease_than_ones_own_is_waited_for(store: RedisStore) -> None:
+    """A standby asks again when the leader's lease has run out, whatever its own TTL is."""
+    assert store.elect("a", 60_000).epoch
+    store.elect("b", 100)
+    ends = store.client.zscore(store.keys.name("standbys"), "b")
+    assert ends is not None
+    assert ends > Inspector(store.client, store.keys).now() + 55_000
