@@ -178,6 +178,7 @@ class Election(Loop):
     def _run_for_lease(self) -> float:
         started = self._clock()
         grant = self._store.elect(self._owner, self._milliseconds())
+        self.stats.reached()
         if not grant.epoch:
             self._await(grant.remaining / 1000)
             return 0.0
@@ -203,6 +204,7 @@ class Election(Loop):
                 return
             asked, before = min(left, SLICE), self._clock()
             self._store.await_succession(max(1, round(asked * 1000)))
+            self.stats.reached()
             if self._clock() - before < asked * 0.9:
                 return  # ended early: something happened
 

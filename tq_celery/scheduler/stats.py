@@ -29,6 +29,10 @@ class LoopStats:
         self.consecutive_failures = 0
         self.last_success = time.monotonic()
 
+    def reached(self) -> None:
+        """Note that the store has answered in the middle of a long round."""
+        self.last_success = time.monotonic()
+
     def failed(self, error: Exception) -> int:
         """Note a round that raised; return how many did in a row."""
         self.rounds += 1

@@ -128,6 +128,10 @@ def test_ready_while_it_reaches_the_store(bench: Bench) -> None:
     election.last_success -= 2 * bench.settings.leader_ttl + 3
     election.last_error = "StoreUnavailableError: away"
     assert exposition.ready() == (False, "not ready: StoreUnavailableError: away")
+    other = bench.another()
+    bench.store.await_succession = lambda timeout: None  # its round has not ended yet
+    other._election._run_for_lease()
+    assert exposing(other, GAUGES).ready() == (True, "ready: standby")
     fresh = bench.another()
     assert exposing(fresh, GAUGES).ready().line == "not ready: the store has not answered yet"
 
