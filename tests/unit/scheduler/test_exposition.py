@@ -121,7 +121,7 @@ def test_a_server_that_does_not_answer_leaves_the_rest_of_the_scrape(bench: Benc
     assert seen['tq_loop_rounds_total{loop="dispatch"}'] == 1
 
 
-def test_ready_while_it_reaches_the_store(bench: Bench) -> None:
+def test_ready_while_it_reaches_the_store(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     exposition = exposing(bench.scheduler, GAUGES)
     assert exposition.ready() == (True, "ready: leading, epoch 1")
     election = bench.scheduler.stats.loop("leader")
@@ -129,7 +129,8 @@ def test_ready_while_it_reaches_the_store(bench: Bench) -> None:
     election.last_error = "StoreUnavailableError: away"
     assert exposition.ready() == (False, "not ready: StoreUnavailableError: away")
     other = bench.another()
-    bench.store.await_succession = lambda timeout: None  # its round has not ended yet
+    # its round has not ended yet
+    monkeypatch.setattr(bench.store, "await_succession", lambda timeout: None)
     other._election._run_for_lease()
     assert exposing(other, GAUGES).ready() == (True, "ready: standby")
     fresh = bench.another()
