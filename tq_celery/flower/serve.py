@@ -22,7 +22,7 @@ from tq_celery.flower.pages import Broker, QueueLengths, SchedulerData, Schedule
 from tq_celery.setting_checks import did_you_mean
 from tq_celery.settings import Settings
 
-__all__ = ["add_scheduler", "check", "serve"]
+__all__ = ["check", "handlers", "serve"]
 
 STATIC = Path(__file__).with_name("static")
 
@@ -51,7 +51,7 @@ def serve(capp: Any, settings: Settings, arguments: Sequence[str], quiet: bool =
         capp=capp, options=default_options, **flower_settings, template_loader=templates
     )
     desk = Desk(settings)
-    add_scheduler(flower, desk)
+    flower.add_handlers(r".*", handlers(default_options, desk))
     atexit.register(flower.stop)
     signal.signal(signal.SIGTERM, command.sigterm_handler)
     try:
@@ -70,11 +70,10 @@ def serve(capp: Any, settings: Settings, arguments: Sequence[str], quiet: bool =
         desk.close()
 
 
-def add_scheduler(flower: Flower, desk: Desk) -> None:
-    """Give Flower the page and the API; where a path is one of Flower's, ours answers."""
-    ours = {"desk": desk}
-    actions = "|".join(ACTIONS)
-    handlers = [
+def handlers(options: Any, desk: Desk | None) -> list[url]:
+    """Return the page and the API; where a path is one of Flower's, ours comes first."""
+    ours, actions = {"desk": desk}, "|".join(ACTIONS)
+    found = [
         url(r"/scheduler", SchedulerPage, ours, name="scheduler"),
         url(r"/scheduler/data", SchedulerData, ours, name="scheduler-data"),
         url(r"/scheduler/static/(.*)", StaticFileHandler, {"path": str(STATIC)}),
@@ -84,7 +83,5 @@ def add_scheduler(flower: Flower, desk: Desk) -> None:
         url(r"/api/tq/dead/(\d+-\d+)", DeadLetterInfo, ours),
         url(rf"/api/tq/({actions})", Actions, ours),
     ]
-    prefix = flower.options.url_prefix
-    if prefix:
-        handlers = [rewrite_handler(handler, prefix) for handler in handlers]
-    flower.add_handlers(r".*", handlers)
+    prefix = options.url_prefix
+    return [rewrite_handler(each, prefix) for each in found] if prefix else found
