@@ -51,6 +51,7 @@ def test_they_are_what_a_full_look_finds(store: RedisStore, read: Read) -> None:
     store.set_weight(b"acme", 2.0)
     store.renew(WorkerAnnouncement("w", ("q", "low"), 3, 0), 30_000)
     store.dispatch(1, ("q", "low"), 3, 100)
+    store.elect("another", 60_000)
     first, *_ = store.read("w", {"q": 2}, 0)
     assert store.complete("w", [complete(first.token, Outcome.FAILED)]) == [True]
 
@@ -64,6 +65,7 @@ def test_they_are_what_a_full_look_finds(store: RedisStore, read: Read) -> None:
         assert found.count("failed", view.queue) == view.totals["failed"]
     assert found.ingress_oldest == whole.oldest
     assert (found.dead, found.draining, found.starved) == (0, 0, whole.starved)
+    assert found.standbys == len(whole.leader.standbys) == 1
     assert found.holding == {"w": 1}
     assert 0 < found.lease_left <= 60_000
     assert found.tenants == 3
@@ -148,7 +150,7 @@ def test_the_number_of_series_stays(store: RedisStore, read: Read) -> None:
 
     after = series(read())
 
-    assert len(after) == len(before) == 142
+    assert len(after) == len(before) == 143
     assert after["tq_tenants"] > 900
     assert not any(name in line for line in after for name in names)
     assert after['tq_settled_tasks_total{outcome="completed",queue="q"}'] == 100

@@ -92,6 +92,7 @@ _NAMESPACE = _all(
     ("tq_draining_tasks", "gauge", "", "Drained tasks that are not known to be published."),
     ("tq_policy_info", "gauge", "policy order_within", "1, with the policy in force."),
     ("tq_leader_epoch", "gauge", "", "Last epoch granted: grows by one with every new leader."),
+    ("tq_standby_schedulers", "gauge", "", "Schedulers that stand by."),
     ("tq_leader_lease_age_seconds", "gauge", "", "Time since the leader's lease was renewed."),
     ("tq_tenants", "gauge", "", "Tenants with live tasks."),
     ("tq_tenant_waiting_tasks", "gauge", "tenant", "Live tasks of the tenant, not dispatched."),

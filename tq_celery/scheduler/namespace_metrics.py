@@ -28,6 +28,7 @@ def fill_namespace(samples: Samples, gauges: Gauges, *, tenants: int, ttl: float
         "tq_dead_letters": gauges.dead,
         "tq_draining_tasks": gauges.draining,
         "tq_leader_epoch": gauges.epoch,
+        "tq_standby_schedulers": gauges.standbys,
         "tq_leader_lease_age_seconds": max(0.0, ttl - max(0, gauges.lease_left) / 1000),
     }.items():
         samples.add(name, float(value))

@@ -59,6 +59,8 @@ class Gauges:
     epoch: int = 0
     #: What is left of the leader's lease, ms; negative without a leader.
     lease_left: int = -1
+    #: Schedulers that asked for the lease of late and did not get it.
+    standbys: int = 0
     ingress_oldest: int = 0
     dead: int = 0
     draining: int = 0
@@ -110,7 +112,7 @@ def _read_namespace(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
     scans = [("HSCAN", name(word), 0, "COUNT", MOST) for word in _TENANT_HASHES]
     (
         (seconds, micros), config, epoch, left, first, dead, draining, starved, counters,
-        queues, paused, leases, offers, tenants, held_tenants, *found,
+        queues, paused, leases, offers, tenants, held_tenants, standbys, *found,
     ) = _ask(
         client,
         [
@@ -129,11 +131,13 @@ def _read_namespace(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
             ("HGETALL", name("announcements")),
             ("HLEN", name("live")),
             ("SSCAN", name("paused_tenants"), 0, "COUNT", MOST),
+            ("ZRANGE", name("standbys"), 0, MOST - 1, "WITHSCORES"),
             *scans,
         ],
     )  # fmt: skip
     gauges.now = int(seconds) * 1000 + int(micros) // 1000
     gauges.config = {key.decode(): value.decode() for key, value in config.items()}
+    gauges.standbys = sum(float(until) > gauges.now for until in standbys[1::2])
     gauges.epoch, gauges.lease_left = int(epoch or 0), int(left)
     gauges.ingress_oldest = int(first[0][0].partition(b"-")[0]) if first else 0
     gauges.dead, gauges.draining, gauges.starved = int(dead), int(draining), bool(starved)
