@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -98,6 +100,33 @@ def test_json_log_variables_and_file(space: Space, start, ask, wait_until, tmp_p
     }  # fmt: skip
     assert told["leading"]["epoch"] == 1
     assert ask("policy", "show")["policy"] == "priority"
+
+
+def test_it_answers_scrapes_or_says_why_it_cannot(space: Space, start, wait_until) -> None:
+    """A port that is taken is one line that names the setting, before it runs for the lease."""
+    first = start("--metrics-port", "auto")
+    line = ""
+    while "metrics are served" not in line:
+        line = first.stderr.readline()
+        assert line, "it ended without serving"
+    port = int(line.rpartition("port=")[2])
+
+    def ready() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as reply:
+                return reply.read() == b"ready: leading, epoch 1\n"
+        except urllib.error.HTTPError:  # 503: no answer of the server yet
+            return False
+
+    wait_until(ready, "it leads and says so")
+    second = start(TQ_METRICS_PORT=str(port))
+    _, said = second.communicate(timeout=15)
+    assert second.returncode == 2
+    assert said.startswith(
+        f"tq: tq_metrics_port: {port} is not allowed; expected a port that is free"
+    )
+    assert said.count("\n") == 1
+    stop(first)
 
 
 def test_weights_act_on_a_running_scheduler(
