@@ -6,7 +6,7 @@
         root = document.getElementById("scheduler"),
         readOnly = root.dataset.readOnly === "1",
         autorefresh = root.dataset.autorefresh === "1",
-        open = new Set(),
+        known = {},
         timer = null,
         asked = 0;
 
@@ -88,43 +88,91 @@
         return element;
     }
 
-    function row(cells, buttons) {
-        var element = make("tr"), last = make("td", null, {"class": "tq-right"});
-        cells.forEach(function (cell) { element.appendChild(make("td", cell)); });
-        if (!readOnly) {
-            buttons.forEach(function (each) { last.appendChild(each); });
+    /* Rows stay the same elements while their values change, so that neither the focus nor a click
+       in the making is lost, and what was opened stays open. */
+    function set(cell, value) {
+        if (value instanceof Node) {
+            cell.replaceChildren(value);
+        } else if (cell.textContent !== String(value)) {
+            cell.textContent = value;
         }
-        element.appendChild(last);
-        return element;
     }
 
-    function fill(id, rows, columns, empty) {
-        if (!rows.length) {
-            rows = [make("tr", make("td", empty, {
-                "class": "empty-table-message", "colspan": columns
+    function renew(row, item, kind) {
+        if (row.item && kind.fixed) {
+            return;
+        }
+        row.item = item;
+        kind.cells(item).forEach(function (value, index) {
+            set(row.element.children[index] || row.element.appendChild(make("td")), value);
+        });
+        var last = row.last || row.element.appendChild(make("td", null, {"class": "tq-right"})),
+            words = readOnly ? [] : kind.buttons(row);
+        row.last = last;
+        if (row.words !== words.map(function (each) { return each[0]; }).join()) {
+            row.words = words.map(function (each) { return each[0]; }).join();
+            last.replaceChildren.apply(last, words.map(function (each) {
+                return button(each[0], each[1], each[2]);
+            }));
+        }
+    }
+
+    function fill(id, items, kind, empty) {
+        var body = byId(id), focus = document.activeElement, rows = new Map(), elements;
+        items.forEach(function (item) {
+            var row = (known[id] && known[id].get(kind.key(item))) || {element: make("tr")};
+            renew(row, item, kind);
+            rows.set(kind.key(item), row);
+        });
+        known[id] = rows;
+        elements = Array.from(rows.values(), function (row) { return row.element; });
+        if (!elements.length) {
+            elements = [make("tr", make("td", empty, {
+                "class": "empty-table-message", "colspan": kind.columns
             }))];
         }
-        byId(id).replaceChildren.apply(byId(id), rows);
+        if (elements.length !== body.children.length ||
+                elements.some(function (each, index) { return body.children[index] !== each; })) {
+            body.replaceChildren.apply(body, elements);
+            if (body.contains(focus)) {
+                focus.focus({preventScroll: true});
+            }
+        }
     }
 
-    function named(name, paused) {
+    function named(name, badges) {
         var element = make("span", name);
-        if (paused) {
-            element.appendChild(make("span", "paused", {"class": "badge text-bg-warning ms-2"}));
-        }
+        badges.forEach(function (badge) {
+            if (badge) {
+                element.appendChild(make("span", badge, {"class": "badge text-bg-warning ms-2"}));
+            }
+        });
         return element;
     }
 
-    function queueRow(queue) {
-        var verb = queue.paused ? "resume" : "pause";
-        return row(
-            [named(queue.queue, queue.paused), queue.submitted, queue.delayed, queue.pending,
-                queue.dispatched, queue.running, queue.tenants, queue.workers, queue.slots],
-            [button(queue.paused ? "Resume" : "Pause", "secondary", function () {
-                act("queues/" + verb, {queue: queue.queue}, queue.queue + ": " + verb + "d");
-            })]
-        );
+    function pauses(noun, name) {
+        return function (row) {
+            var verb = row.item.paused ? "resume" : "pause", values = {};
+            values[noun] = row.item[noun];
+            return [row.item.paused ? "Resume" : "Pause", "secondary", function () {
+                act(name + "/" + verb, values, row.item[noun] + ": " + verb + "d");
+            }];
+        };
     }
+
+    var pauseQueue = pauses("queue", "queues"), pauseTenant = pauses("tenant", "tenants");
+
+    var QUEUE = {
+        columns: 10,
+        key: function (queue) { return queue.queue; },
+        cells: function (queue) {
+            var stuck = !queue.workers && queue.submitted + queue.pending > 0;
+            return [named(queue.queue, [queue.paused && "paused", stuck && "no worker"]),
+                queue.submitted, queue.delayed, queue.pending, queue.dispatched, queue.running,
+                queue.tenants, queue.workers, queue.slots];
+        },
+        buttons: function (row) { return [pauseQueue(row)]; }
+    };
 
     function shareCell(tenant) {
         var cell = make("div"), bar = make("div", make("i"), {"class": "tq-bar"});
@@ -139,47 +187,48 @@
             bar.classList.add("tq-over");
         }
         cell.appendChild(bar);
+        cell.className = bar.classList.contains("tq-under") ? "text-danger" : "";
         cell.appendChild(make("span", percent(tenant.share) + " / " + percent(tenant.fair)));
         return cell;
     }
 
-    function tenantRow(tenant) {
-        var verb = tenant.paused ? "resume" : "pause",
-            flight = tenant.running + (tenant.max_running === null ? "" : " of " + tenant.max_running);
-        return row(
-            [named(tenant.tenant, tenant.paused), tenant.weight, tenant.waiting, flight,
-                shareCell(tenant), age(tenant.p50), age(tenant.p95), age(tenant.oldest)],
-            [button("Weight", "secondary", function () {
-                var weight = window.prompt("Weight of " + tenant.tenant, tenant.weight);
+    var TENANT = {
+        columns: 9,
+        key: function (tenant) { return tenant.tenant; },
+        cells: function (tenant) {
+            var cap = tenant.max_running === null ? "" : " of " + tenant.max_running;
+            return [named(tenant.tenant, [tenant.paused && "paused"]), tenant.weight, tenant.waiting,
+                tenant.running + cap, shareCell(tenant), age(tenant.p50), age(tenant.p95),
+                age(tenant.oldest)];
+        },
+        buttons: function (row) {
+            return [["Weight", "secondary", function () {
+                var name = row.item.tenant,
+                    weight = window.prompt("Weight of " + name, row.item.weight);
                 if (weight !== null) {
-                    act("tenants/weight", {tenant: tenant.tenant, weight: weight},
-                        tenant.tenant + ": weight " + weight);
+                    act("tenants/weight", {tenant: name, weight: weight}, name + ": weight " + weight);
                 }
-            }), button(tenant.paused ? "Resume" : "Pause", "secondary", function () {
-                act("tenants/" + verb, {tenant: tenant.tenant}, tenant.tenant + ": " + verb + "d");
-            })]
-        );
-    }
+            }], pauseTenant(row)];
+        }
+    };
 
-    function letterRow(letter) {
-        var more = make("details", make("summary", letter.reason));
-        more.open = open.has(letter.entry);
-        more.appendChild(make("pre", letter.preview, {"class": "tq-preview"}));
-        more.addEventListener("toggle", function () {
-            if (more.open) {
-                open.add(letter.entry);
-            } else {
-                open.delete(letter.entry);
-            }
-        });
-        return row(
-            [new Date(letter.at).toLocaleString(), named(letter.task || letter.id), letter.queue,
-                letter.tenant, letter.attempts, more],
-            letter.readable ? [button("Requeue", "primary", function () {
-                act("dead/requeue", {entry: letter.entry}, "Requeued " + (letter.task || letter.id));
-            })] : []
-        );
-    }
+    var LETTER = {
+        columns: 7,
+        fixed: true,
+        key: function (letter) { return letter.entry; },
+        cells: function (letter) {
+            var more = make("details", make("summary", letter.reason));
+            more.appendChild(make("pre", letter.preview, {"class": "tq-preview"}));
+            return [new Date(letter.at).toLocaleString(), letter.task || letter.id, letter.queue,
+                letter.tenant, letter.attempts, more];
+        },
+        buttons: function (row) {
+            return row.item.readable ? [["Requeue", "primary", function () {
+                act("dead/requeue", {entry: row.item.entry},
+                    "Requeued " + (row.item.task || row.item.id));
+            }]] : [];
+        }
+    };
 
     function policyLine(policy) {
         if (policy.name === null) {
@@ -221,14 +270,14 @@
         text("tq-waiting", (sum(data.queues, "submitted") + sum(data.queues, "pending")).toLocaleString());
         text("tq-delayed", sum(data.queues, "delayed").toLocaleString() + " delayed");
         text("tq-flight", (sum(data.queues, "dispatched") + sum(data.queues, "running")).toLocaleString());
-        text("tq-workers", alive.length + " workers, " + sum(alive, "slots") + " free slots");
+        text("tq-workers", alive.length + (alive.length === 1 ? " worker, " : " workers, ") + sum(alive, "slots") + " free slots");
         text("tq-dead", data.dead.toLocaleString());
         text("tq-found", data.found > data.tenants.length || data.more
             ? data.tenants.length + " of " + data.found + (data.more ? " or more" : "") : "");
-        fill("tq-queues", data.queues.map(queueRow), 10, "No queue has taken a task yet.");
-        fill("tq-tenants", data.tenants.map(tenantRow), 9,
+        fill("tq-queues", data.queues, QUEUE, "No queue has taken a task yet.");
+        fill("tq-tenants", data.tenants, TENANT,
             byId("tq-search").value ? "No tenant of that name." : "No tenant has work or settings.");
-        fill("tq-letters", data.letters.map(letterRow), 7, "No dead letters.");
+        fill("tq-letters", data.letters, LETTER, "No dead letters.");
     }
 
     function status(words, live) {
