@@ -36,20 +36,29 @@ class Timings:
 
     def take_in(self, store_time: Callable[[float], float]) -> None:
         """Count what was noted; ``store_time`` turns monotonic seconds to ms of the store."""
-        ended = self._ended
+        ended, moved = self._ended, store_time(1.0) - 1000.0
+        by_queue: dict[str, tuple[list[float], list[float], list[float]]] = {}
         while ended:
             delivery, started, finished = ended.popleft()
             if not started:
                 continue
-            timings = self._queues.get(delivery.token.queue)
-            if timings is None:
-                timings = self._queues[delivery.token.queue] = QueueTimings()
-            execution = finished - started
-            timings.execution.add(execution)
+            queue = delivery.token.queue
+            found = by_queue.get(queue)
+            if found is None:
+                found = by_queue[queue] = ([], [], [])
+            waits, runs, latencies = found
+            runs.append(finished - started)
             if delivery.since:
-                wait = (store_time(started) - delivery.since) / 1000
-                timings.wait.add(wait)
-                timings.latency.add(wait + execution)
+                submitted = (delivery.since - moved) / 1000.0
+                waits.append(started - submitted)
+                latencies.append(finished - submitted)
+        for queue, (waits, runs, latencies) in by_queue.items():
+            timings = self._queues.get(queue)
+            if timings is None:
+                timings = self._queues[queue] = QueueTimings()
+            timings.wait.add_all(waits)
+            timings.execution.add_all(runs)
+            timings.latency.add_all(latencies)
 
     def queues(self) -> Mapping[str, QueueTimings]:
         """Return the histograms by queue."""

@@ -24,6 +24,9 @@ def test_buckets_add_up() -> None:
         buckets.add(seconds)
     assert buckets.cumulative() == [("0.1", 3), ("1.0", 4), ("+Inf", 5)]
     assert buckets.total == pytest.approx(7.65)
+    at_once = Buckets((0.1, 1.0))
+    at_once.add_all([0.05, 0.1, 0.5, 7.0, -2.0])
+    assert (at_once.cumulative(), at_once.total) == (buckets.cumulative(), buckets.total)
 
 
 def test_what_is_written_is_read_back() -> None:
