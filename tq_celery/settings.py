@@ -114,7 +114,7 @@ class Settings:
     #: Port of ``/metrics``, ``/healthz`` and ``/readyz``; ``auto`` takes 9101 (a scheduler) or 9102
     #: (a worker), or a free one where that is taken.
     metrics_port: int | str = _setting("off", check.port)
-    #: Tenants with metrics of their own; all others are ``other``.
+    #: Tenants without a weight or a cap that have metrics of their own; the rest is ``other``.
     metrics_tenants: int = _setting(20, check.whole(0, 1_000))
     #: Options by task name pattern, for tasks that are sent by name.
     routes: Mapping[str, Mapping[str, object]] = field(

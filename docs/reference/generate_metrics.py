@@ -56,10 +56,11 @@ and exposes nothing of the namespace. So one alert tells whether exactly one lea
     sum(tq_scheduler_is_leader) != 1
 
 Labels are queues, tenants, and words of this page. No host, process, consumer or task is a label,
-so the number of series does not grow with restarts. [`tq_metrics_tenants`](settings.md) tenants
-have series of their own: those with a weight, a cap or a pause first, at zero too, then those with
-the most live tasks. All others are one tenant, `other`. A scrape reads counters, the queues, and at
-most 5,000 tenants; how many tasks wait does not matter.
+so the number of series does not grow with restarts. Tenants with a weight, a cap or a pause have
+series of their own, at zero too (the first thousand), and so have the
+[`tq_metrics_tenants`](settings.md) others with the most live tasks. All others are one tenant,
+`other`; with 0 that is everybody. A scrape reads counters, the queues, and at most 5,000 tenants;
+how many tasks wait does not matter.
 
 A task that is acknowledged early (`acks_late=False`) ends, for a worker's timings, when it starts.
 

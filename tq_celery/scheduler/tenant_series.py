@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from tq_celery.metrics.definitions import OTHER
 from tq_celery.store.gauges import TenantGauges
 
-__all__ = ["Series", "label_of", "series_of"]
+__all__ = ["MOST_CONFIGURED", "Series", "label_of", "series_of"]
+
+#: Most tenants that are shown for their settings.
+MOST_CONFIGURED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ def label_of(tenant: bytes) -> str:
 def series_of(
     tenants: Mapping[bytes, TenantGauges], most: int, live: int, in_flight: int
 ) -> Series:
-    """Show up to ``most`` tenants: those with settings first, at zero too, then by live tasks.
+    """Show the tenants with settings, at zero too, and ``most`` others, by live tasks; 0: none.
 
     ``live`` and ``in_flight`` are the tasks of all tenants, looked at or not; what the shown ones
     do not have is ``other``, so that the sum is right. A tenant whose label another one has, or
@@ -38,11 +41,13 @@ def series_of(
         key=lambda item: (not item[1].configured, -item[1].live, item[0]),
     )
     shown: dict[str, TenantGauges] = {}
+    room = {True: MOST_CONFIGURED if most else 0, False: most}
     other = TenantGauges(live, in_flight)
     for tenant, each in ranked:
         label = label_of(tenant)
-        if len(shown) < most and label != OTHER and label not in shown:
+        if room[each.configured] and label != OTHER and label not in shown:
             shown[label] = each
+            room[each.configured] -= 1
             other.live -= each.live
             other.in_flight -= each.in_flight
         elif each.oldest:
