@@ -18,8 +18,10 @@ def test_the_whole_picture(space: Space, tq: Command) -> None:
     space.deliver()
     grant = space.store.elect("me", 10_000)
     assert grant.epoch
+    space.store.elect("another", 10_000)
     text = tq("status").stdout
     assert "leader:       me for " in text
+    assert "standing by:  another\n" in text
     assert "policy:       wfq, by arrival within a tenant, generation 1\n" in text
     assert "waiting:      0 pending, 0 submitted, 2 delayed\n" in text
     assert "in flight:    2 dispatched, 1 running\n" in text
