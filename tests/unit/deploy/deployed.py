@@ -1,0 +1,137 @@
+"""The servers of the compose files as processes here, with their own commands and configuration.
+
+What differs is what has to: addresses become ports of the loopback interface, volumes folders.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import redis
+
+from tests.servers import RedisServer, SentinelServer
+from tests.unit.deploy.queries import ROOT
+from tests.waiting import wait_until
+from tq_celery.embedded import free_port
+
+__all__ = ["Process", "Sentinels"]
+
+
+class Process:
+    """A data server: ``Process(command, folder, primary=port)`` starts it."""
+
+    def __init__(self, command: Sequence[str], folder: Path, *, primary: int = 0) -> None:
+        assert command[0] == "redis-server"
+        program, *arguments = command
+        if "--replicaof" in arguments:
+            at = arguments.index("--replicaof")
+            arguments[at + 1 : at + 3] = [
+                word.replace("172.30.77.10", "127.0.0.1").replace("6379", str(primary))
+                for word in arguments[at + 1 : at + 3]
+            ]
+        folder.mkdir(exist_ok=True)
+        self.port = free_port()
+        self.words = [
+            str(RedisServer.find().with_name(program)), *arguments,
+            "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(folder),
+            "--logfile", "log", "--repl-diskless-sync-delay", "0",
+        ]  # fmt: skip
+        self._folder = folder
+        self.client = redis.Redis(
+            port=self.port, host="127.0.0.1", protocol=2, decode_responses=True, socket_timeout=2
+        )
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again on the same port."""
+        with (self._folder / "errors").open("w") as errors:
+            self.process = subprocess.Popen(self.words, stdout=errors, stderr=errors)
+        wait_until(self._answers, "the server answers", timeout=20)
+
+    def _answers(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"it did not start: {(self._folder / 'errors').read_text()}")
+        try:
+            return bool(self.client.ping())
+        except redis.RedisError:
+            return False
+
+    def setting(self, name: str) -> str:
+        """Return a setting as the server has it."""
+        return str(self.client.config_get(name)[name])
+
+    def replication(self, name: str) -> str:
+        """Return a field of INFO replication; empty while the server does not answer."""
+        try:
+            return str(self.client.info("replication").get(name, ""))
+        except redis.RedisError:
+            return ""
+
+    def follows(self) -> bool:
+        """Return whether it is a replica and has what its primary has."""
+        return self.replication("master_link_status") == "up"
+
+    def kill(self) -> None:
+        """End it at once, as a machine that fails."""
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.client.close()
+        self.kill()
+
+
+class Sentinels:
+    """Three Sentinels with the configuration of the image, watching ``primary``."""
+
+    def __init__(self, folder: Path, primary: int, count: int = 3) -> None:
+        text = (ROOT / "deploy/docker/sentinel/sentinel.conf").read_text("utf-8")
+        self.ports = [free_port() for _ in range(count)]
+        self._processes: list[subprocess.Popen[bytes]] = []
+        for port in self.ports:
+            own = folder / f"sentinel-{port}"
+            own.mkdir()
+            file = own / "sentinel.conf"
+            file.write_text(
+                text.replace("port 26379", f"bind 127.0.0.1\nport {port}")
+                .replace("dir /sentinel", f"dir {own}")
+                .replace("172.30.77.10 6379", f"127.0.0.1 {primary}")
+            )
+            self._processes.append(
+                subprocess.Popen(
+                    [str(SentinelServer.find()), str(file)],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+        wait_until(self._agree, "the Sentinels know each other and both replicas", timeout=30)
+
+    @property
+    def url(self) -> str:
+        """Where clients look for the primary."""
+        return f"sentinel://{','.join(f'127.0.0.1:{port}' for port in self.ports)}/mymaster"
+
+    def _agree(self) -> bool:
+        for port in self.ports:
+            with redis.Redis(port=port, host="127.0.0.1", protocol=2, socket_timeout=2) as client:
+                try:
+                    state = client.sentinel_master("mymaster")
+                except redis.RedisError:
+                    return False
+            if (state["num-other-sentinels"], state["num-slaves"]) != (len(self.ports) - 1, 2):
+                return False
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
