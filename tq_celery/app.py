@@ -25,7 +25,7 @@ import fnmatch
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery.utils.imports import symbol_by_name
 
@@ -41,6 +41,10 @@ from tq_celery.stopping import Stopping, hook_control
 from tq_celery.store.contract import Limits
 from tq_celery.store.producers import Producers
 from tq_celery.task import TQTask, accept_shared, scheduled_class, take_backoff
+from tq_celery.tracing.opening import open_tracing
+
+if TYPE_CHECKING:
+    from tq_celery.tracing.spans import Tracing
 
 __all__ = ["TQ"]
 
@@ -143,6 +147,11 @@ class TQ:
         return Settings.load(
             self.app.conf, defaults={"namespace": self.app.main or "celery"}, **self.explicit
         )
+
+    @cached_property
+    def tracing(self) -> Tracing | None:
+        """What writes the spans of sends, None when tracing is off; may raise SettingsError."""
+        return open_tracing(self.settings)
 
     @cached_property
     def producers(self) -> Producers:

@@ -2,7 +2,7 @@
 
 Each call is built as ``apply_async`` builds it, most of them from a template (see
 :mod:`tq_celery.templates`). Signal receivers, ``task-sent`` events, eager mode and a surrounding
-task need Celery for every call.
+task need Celery for every call, and so does tracing.
 
 A batch is sent, the next one is built while the server works, and then its reply is read: memory
 and the number of tasks whose outcome is unknown after a failure are bounded by two batches.
@@ -92,6 +92,7 @@ class _Bulk:
             or tq.app.conf.task_send_sent_event
             or tq.app.conf.task_always_eager
             or current_request() is not None
+            or tq.tracing is not None
         )
         self.ids: list[str | None] = []
         self.errors: dict[int, Exception] = {}

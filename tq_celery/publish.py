@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from celery import Task
@@ -179,6 +179,9 @@ class Publisher:
         if not before_task_publish.receivers:
             self._spare_reprs(args, kwargs, options)
         try:
+            if self.tq.tracing is not None:
+                send = partial(self._original, name, args, kwargs, None, None, task_id, submit)
+                return self.tq.tracing.submit(send, name, task_id, request, found.tenant, options)
             return self._original(name, args, kwargs, None, None, task_id, submit, None, **options)
         finally:
             submit.release()

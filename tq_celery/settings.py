@@ -116,6 +116,8 @@ class Settings:
     metrics_port: int | str = _setting("off", check.port)
     #: Tenants without a weight or a cap that have metrics of their own; the rest is ``other``.
     metrics_tenants: int = _setting(20, check.whole(0, 1_000))
+    #: Whether the spans of tasks are written, with OpenTelemetry; needs the extra ``otel``.
+    tracing: str = _setting("off", check.word(("off", "on")))
     #: Options by task name pattern, for tasks that are sent by name.
     routes: Mapping[str, Mapping[str, object]] = field(
         default_factory=dict, metadata={"check": check.routes}, hash=False

@@ -45,6 +45,7 @@ READ_BY = {
     "log_format": "workers, schedulers",
     "metrics_port": "workers, schedulers",
     "metrics_tenants": "schedulers",
+    "tracing": "senders, workers",
     "routes": "senders",
 }
 

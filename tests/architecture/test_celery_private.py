@@ -37,7 +37,8 @@ PRIVATE = [
     # -- the request of a worker
     Private("_type", _REQUEST, "worker/request.py", "first argument of the trace"),
     Private(
-        "_request_dict", _REQUEST, "worker/request.py, worker/request_info.py",
+        "_request_dict", _REQUEST,
+        "worker/request.py, worker/request_info.py, worker/spans.py",
         "the request as the trace takes it",
     ),
     Private("_body", _REQUEST, "worker/request.py", "what a pool process decodes"),

@@ -164,7 +164,7 @@ def test_the_changelog_has_a_place_for_what_comes_next() -> None:
     assert headings <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
-@pytest.mark.parametrize("extra", ["demo", "bench", "top", "flower", "dev"])
+@pytest.mark.parametrize("extra", ["demo", "bench", "top", "flower", "otel", "dev"])
 def test_the_extras_exist(extra: str) -> None:
     assert PYPROJECT["project"]["optional-dependencies"][extra]
 
@@ -194,7 +194,7 @@ def test_pins_have_no_addresses_and_cover_what_is_asked_for() -> None:
     pinned = {re.sub(r"[-_.]+", "-", pin.partition("==")[0]).lower() for pin in pins}
     project = PYPROJECT["project"]
     asked = [*project["dependencies"]]
-    for extra in ("demo", "bench", "flower", "dev"):
+    for extra in ("demo", "bench", "flower", "otel", "dev"):
         asked += project["optional-dependencies"][extra]
     for each in asked:
         name = re.sub(r"[-_.]+", "-", re.split(r"[\[<>=]", each)[0]).lower()

@@ -37,7 +37,7 @@ def broken(task_id: str, body: str | None = None, headers: Any = None) -> Submis
 
 
 @pytest.mark.parametrize(
-    "pool", ["prefork", *(pytest.param(p, marks=pytest.mark.slow) for p in ("threads", "gevent"))]
+    "pool", ["threads", *(pytest.param(p, marks=pytest.mark.slow) for p in ("prefork", "gevent"))]
 )
 def test_every_line_is_json_with_its_task_and_no_argument(worker_lab, pool):
     """Seen to fail with Celery's own lines for unknown and invalid tasks, which show the body."""

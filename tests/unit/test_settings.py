@@ -67,6 +67,7 @@ CASES: dict[str, tuple[list[tuple[object, object]], list[object]]] = {
         [0, 65_536, -1, "on", "", "99999", ":9101", 9101.0, True, None],
     ),
     "metrics_tenants": ([(0, 0), (1000, 1000), ("5", 5)], [-1, 1001, None]),
+    "tracing": ([("off", "off"), ("on", "on")], ["yes", True, "", None]),
     "routes": (
         [({}, {}), ('{"a.*": {"tenant": "x"}}', {"a.*": {"tenant": "x"}})],
         [[], "{", {"a": 1}, {1: {}}, {"": {}}],

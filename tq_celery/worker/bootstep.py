@@ -46,6 +46,7 @@ from tq_celery.worker.request import stopping
 from tq_celery.worker.revocations import Revocations
 from tq_celery.worker.standin import StandIn
 from tq_celery.worker.strategy import Strategies
+from tq_celery.worker.traced import trace_ends, trace_tasks
 
 __all__ = ["TQStep"]
 
@@ -98,6 +99,7 @@ class TQStep(bootsteps.StartStopStep):
         # before the pool starts, so that its processes have it too
         if c.app.tq.settings.log_format == "json":
             write_json()
+        trace_tasks(c.app)
         end_outer_chords(c.app)
         for task in c.app.tasks.values():
             if not isinstance(task, TQTask):  # a route may schedule it
@@ -178,6 +180,7 @@ class TQStep(bootsteps.StartStopStep):
         self._slots = Slots()
         reader = Reader(settings, self._table, self._offer, pool=kind)
         self._endpoint = _expose(settings, reader)
+        trace_ends(c.app, self._table, reader.store, reader.name)
         reader.revocations = Revocations(remembered(), self._table.departed.set)
         if self._in_process:
             reader.stand_in = self._new_stand_in(reader)

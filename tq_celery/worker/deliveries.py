@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Delivery, Return, Settlement, Token
 from tq_celery.worker.timings import Timings
 from tq_celery.worker.wakeup import Wakeup
+
+if TYPE_CHECKING:
+    from tq_celery.worker.spans import Spans
 
 __all__ = ["Burial", "DeliveryTable", "Held"]
 
@@ -84,6 +87,9 @@ class DeliveryTable:
         #: Where the ends of tasks are noted; None where nobody asks.
         self.timings: Timings | None = None
 
+        #: Writes the spans of settled tasks; None when tracing is off.
+        self.spans: Spans | None = None
+
     def __len__(self) -> int:
         return len(self.waiting) + len(self.running)
 
@@ -139,6 +145,8 @@ class DeliveryTable:
 
     def settle(self, held: Held, outcome: Outcome, started: float, finished: float) -> None:
         """Queue the one outcome of ``held``; times are monotonic seconds, 0 = never started."""
+        if self.spans is not None:
+            self.spans.note(held, outcome, started, finished)
         if self.timings is not None:
             self.timings.note(held.delivery, started, finished)
         self._leave(

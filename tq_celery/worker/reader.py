@@ -261,7 +261,9 @@ class Reader:
                 returned.append(item)
             elif type(item) is Burial:
                 buried.append(item)
-        stale = 0
+        stale, spans = 0, self.table.spans
+        if spans is not None:
+            spans.read()
         if ended:
             stale += self.store.complete(self.name, ended).count(False)
             self._rate.add(len(ended), now)
@@ -271,6 +273,8 @@ class Reader:
             stale += not self.store.bury(self.name, burial.token, burial.reason)
         self._unsent = []
         self.heard = monotonic()
+        if spans is not None:
+            spans.write(at_store, self.heard)
         if self.timings is not None:
             self.timings.take_in(at_store)
         self._stale += stale
