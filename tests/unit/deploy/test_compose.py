@@ -48,8 +48,7 @@ def test_a_service_is_pinned_and_watched_and_started_again(kind: str, name: str)
         assert service["restart"] == "no"
     else:
         assert service["restart"] == "unless-stopped"
-        built = ROOT / service["build"]["dockerfile"] if "build" in service else None
-        in_image = built is not None and "HEALTHCHECK" in built.read_text("utf-8")
+        in_image = "build" in service and "HEALTHCHECK" in dict(instructions(service["build"]))
         assert "test" in service.get("healthcheck", {}) or in_image
 
 
@@ -170,37 +169,61 @@ def test_sentinels_watch_the_primary_and_a_majority_decides() -> None:
 # --- the image -----------------------------------------------------------------------------------
 
 
-def instructions(name: str) -> list[tuple[str, str]]:
-    text = (ROOT / name).read_text("utf-8")
+def instructions(build: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines of a Dockerfile: the instruction, and the rest."""
+    text = (ROOT / build["context"] / build["dockerfile"]).read_text("utf-8")
     text = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
     lines = [line.split(None, 1) for line in text.splitlines() if line.strip()]
     return [(line[0], " ".join(line[1].split())) for line in lines]
 
 
-def test_the_image_is_small_and_not_root() -> None:
-    lines = instructions("deploy/docker/Dockerfile")
-    bases = [rest for word, rest in lines if word == "FROM"]
-    assert bases == ["python:${PYTHON}-slim AS build", "python:${PYTHON}-slim"]
-    last = lines[max(i for i, (word, _) in enumerate(lines) if word == "FROM") :]
-    assert ("USER", "10001:10001") in last
-    assert not [rest for word, rest in last if word == "RUN" and "pip" in rest]
-    for word, rest in last:
+IMAGE = services("docker-compose.yml")["worker"]["build"]
+SENTINEL = SENTINELS["sentinel-1"]["build"]
+
+
+def last_stage(build: dict[str, Any]) -> list[tuple[str, str]]:
+    lines = instructions(build)
+    return lines[max(i for i, (word, _) in enumerate(lines) if word == "FROM") :]
+
+
+@pytest.mark.parametrize("build, user", [(IMAGE, "10001:10001"), (SENTINEL, "redis")])
+def test_an_image_is_not_root_and_has_no_shell_before_its_process(
+    build: dict[str, Any], user: str
+) -> None:
+    lines = last_stage(build)
+    assert ("USER", user) in lines
+    for word, rest in lines:
         if word in ("CMD", "ENTRYPOINT"):
-            assert rest.startswith("["), "as a list: no shell between the engine and the process"
+            assert rest.startswith("[")
+        if word == "HEALTHCHECK":
+            assert " CMD [" in rest
 
 
-def test_the_image_is_built_from_what_the_folder_hands_over() -> None:
+def test_the_image_is_small() -> None:
+    bases = [rest for word, rest in instructions(IMAGE) if word == "FROM"]
+    assert bases == ["python:${PYTHON}-slim AS build", "python:${PYTHON}-slim"]
+    assert not [rest for word, rest in last_stage(IMAGE) if word == "RUN" and "pip" in rest]
+
+
+def copied(build: dict[str, Any]) -> set[str]:
+    return {
+        source
+        for word, rest in instructions(build)
+        if word == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
+        if not source.startswith("--")
+    }
+
+
+def test_an_image_is_built_from_what_its_folder_hands_over() -> None:
     handed = {
         line.removeprefix("!")
         for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines()
         if line.startswith("!")
     }
-    copied = {
-        source
-        for word, rest in instructions("deploy/docker/Dockerfile")
-        if word == "COPY" and not rest.startswith("--from")
-        for source in rest.split()[:-1]
-    }
-    assert copied == handed
-    for source in copied:
-        assert (ROOT / source).exists()
+    assert copied(IMAGE) == handed
+    for build in (IMAGE, SENTINEL):
+        folder = ROOT / build["context"]
+        assert folder == ROOT or not (folder / ".dockerignore").exists()
+        for source in copied(build):
+            assert (folder / source).exists()
