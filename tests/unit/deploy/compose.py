@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import yaml
@@ -20,6 +21,7 @@ FILES = {
 _VARIABLE = re.compile(r"\$\{\w+:-([^}]*)\}")
 
 
+@cache
 def merged(*files: str) -> dict[str, Any]:
     """Return the files merged: mappings by key, a later command or test instead of the earlier."""
     whole: dict[str, Any] = {}
