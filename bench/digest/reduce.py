@@ -22,7 +22,7 @@ OF_CELL = (
     "completed", "dead", "missing", "repeats", "latency_p50", "latency_p95", "latency_p99",
     "latency_max", "wait_p95", "wait_max", "tail_ratio", "miss_rate", "over_1", "over_5", "over_10",
     "over_30", "makespan", "throughput", "utilisation", "jain_service", "jain_counts",
-    "jain_weighted", "lag_p99", "worker_us", "scheduler_us", "server_cpu_us", "server_us",
+    "jain_weighted", "lag_p99", "worker_us", "scheduler_us", "server_cpu_us", "server_us", "others",
 )  # fmt: skip
 #: Of a backlog of tasks of one duration: how fast it was emptied, and at what cost.
 OF_BACKLOG = (

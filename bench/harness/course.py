@@ -50,7 +50,7 @@ class Course:
         self._tail, self._watch, self._limit = tail, watch, limit
         self.ending: Ending = "complete"
         self.reason = ""
-        self.used = Cpu(0.0, 0.0, 0.0, 0.0, 0.0)
+        self.used = Cpu()
         self.dead_letters: list[dict[str, object]] = []
         self._empty = 0
 

@@ -125,6 +125,7 @@ def run_cell(
         server_cpu=followed.used.server,
         producer_cpu=followed.used.producer,
         server_us=followed.used.server_us,
+        others=followed.used.others,
         dead_letters=tuple(followed.dead_letters),
         versions=lab.versions,
     )

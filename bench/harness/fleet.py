@@ -19,7 +19,7 @@ from bench.harness.arms import Arm
 from bench.harness.cell import Cell, Profile
 from bench.harness.errors import BenchError
 from bench.harness.events import Account, Tail
-from bench.harness.process import Process, until
+from bench.harness.process import Process, busy_seconds, until
 
 __all__ = ["Cpu", "Fleet"]
 
@@ -33,18 +33,29 @@ WARM_TIMEOUT = 60.0
 class Cpu(NamedTuple):
     """CPU seconds so far of workers, scheduler, server and producer, and the server's own account.
 
-    ``server_us`` is in microseconds, see :meth:`bench.harness.arms.Arm.server_us`.
+    ``server_us`` is in microseconds, see :meth:`bench.harness.arms.Arm.server_us`. ``driver`` is
+    this process, ``machine`` all there are on the machine, ``at`` the moment.
     """
 
-    worker: float
-    scheduler: float
-    server: float
-    producer: float
-    server_us: float
+    worker: float = 0.0
+    scheduler: float = 0.0
+    server: float = 0.0
+    producer: float = 0.0
+    server_us: float = 0.0
+    driver: float = 0.0
+    machine: float = 0.0
+    at: float = 0.0
 
     def since(self, before: Cpu) -> Cpu:
-        """Return what was used after ``before``."""
+        """Return what was used after ``before``; ``at`` is then for how long."""
         return Cpu(*(now - was for now, was in zip(self, before, strict=True)))
+
+    @property
+    def others(self) -> float | None:
+        """The cores that processes of nobody here kept busy; of what :meth:`since` returns."""
+        own = self.worker + self.scheduler + self.server + self.producer + self.driver
+        # All are counted in ticks, some a moment before the others.
+        return max(0.0, self.machine - own) / self.at if self.at > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +199,9 @@ class Fleet:
             self._arm.server_cpu(),
             self.producer.cpu(),
             self._arm.server_us(),
+            time.process_time(),
+            busy_seconds(),
+            time.monotonic(),
         )
 
 

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from bench.harness.errors import BenchError
 
-__all__ = ["ROOT", "Process", "cpu_seconds", "python_env", "until"]
+__all__ = ["ROOT", "Process", "busy_seconds", "cpu_seconds", "python_env", "until"]
 
 #: The repository: children run with it as working directory and on their path.
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +62,20 @@ def cpu_seconds(pid: int) -> float:
         total += used.get(current, 0.0)
         stack.extend(children.get(current, ()))
     return total
+
+
+def busy_seconds(stat: str | None = None) -> float:
+    """Return CPU seconds of all processes of the machine so far, whoever they belong to.
+
+    What a hypervisor took away counts, what the kernel does for devices and networks does not.
+    ``stat`` is read from ``/proc/stat`` unless given; 0 where there is no such file.
+    """
+    try:
+        line = (Path("/proc/stat").read_text() if stat is None else stat).partition("\n")[0]
+        user, nice, system, _idle, _waiting, _irq, _softirq, stolen, *_ = map(int, line.split()[1:])
+    except (OSError, ValueError):
+        return 0.0
+    return (user + nice + system + stolen) / _TICKS
 
 
 def python_env(extra: Mapping[str, str]) -> dict[str, str]:

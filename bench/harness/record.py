@@ -44,7 +44,8 @@ class Run:
 
     ``slots`` is how many tasks could run at a time. CPU is in seconds from the order to send until
     the last completion was seen; ``server_us`` is the server's own account of commands and scripts
-    in microseconds (0 where it keeps none). ``versions`` names the servers used.
+    in microseconds (0 where it keeps none). ``others`` are the cores that processes which have no
+    part in it kept busy meanwhile (None: not known). ``versions`` names the servers used.
     """
 
     cell: Cell
@@ -60,5 +61,6 @@ class Run:
     server_cpu: float = 0.0
     server_us: float = 0.0
     producer_cpu: float = 0.0
+    others: float | None = None
     dead_letters: tuple[dict[str, object], ...] = ()
     versions: dict[str, str] = field(default_factory=dict)

@@ -42,7 +42,8 @@ class CellSummary:
     grow with it wherever more is offered than served. ``lag_p99`` and ``lag_max`` say by how many
     seconds the producer was late against its plan: an offered load that was not offered. CPU and
     server time are microseconds per completed task, None when none completed; ``server_us`` is None
-    as well where the server keeps no account of its own. ``tenants`` come by number of tasks, the
+    as well where the server keeps no account of its own. ``others`` are the cores that processes
+    which have no part in the cell kept busy meanwhile. ``tenants`` come by number of tasks, the
     largest first, ``priorities`` from the least to the most urgent. Where one tenant sends more
     than half of the tasks, ``quiet`` is what all others send; it is None elsewhere.
     """
@@ -63,6 +64,7 @@ class CellSummary:
     server_cpu_us: float | None
     server_us: float | None
     producer_us: float | None
+    others: float | None
     tenants: tuple[Group, ...]
     priorities: tuple[Group, ...]
     quiet: Group | None
@@ -93,6 +95,7 @@ class CellSummary:
             "server_cpu_us": self.server_cpu_us,
             "server_us": self.server_us,
             "producer_us": self.producer_us,
+            "others": self.others,
         }
 
     def _quiet(self) -> Flat:
@@ -146,6 +149,7 @@ def summarise(run: Run, weights: Mapping[str, float] | None = None) -> CellSumma
         server_cpu_us=each(run.server_cpu * 1e6),
         server_us=each(run.server_us) if run.server_us else None,
         producer_us=each(run.producer_cpu * 1e6),
+        others=run.others,
         tenants=tuple(tenants),
         priorities=tuple(sorted(priorities, key=lambda group: int(group.name))),
         quiet=_quiet(run, tenants),

@@ -92,6 +92,7 @@ def test_a_whole_cell_has_every_task_once_and_leaves_nothing(lab, processes):
         assert row.submitted < row.started <= row.finished - row.seconds
     for used in (run.worker_cpu, run.scheduler_cpu, run.producer_cpu, run.server_us):
         assert used > 0
+    assert run.others is not None
     assert lab.configuration()["valkey"]["save"] == ""
     assert run.versions["valkey"].startswith("valkey ")
     assert keys(lab) == []

@@ -9,7 +9,7 @@ from typing import Any
 from bench.harness.plots.view import View
 from bench.harness.results.manifest import Manifest
 from bench.harness.summary import CellSummary
-from bench.harness.verdicts.soundness import LATE
+from bench.harness.verdicts.soundness import LATE, OTHERS
 
 __all__ = ["cautions"]
 
@@ -23,6 +23,7 @@ def cautions(manifest: Manifest, summaries: Sequence[CellSummary]) -> list[str]:
         *_repetitions(summaries),
         *_cells(manifest, summaries),
         *_producer(summaries),
+        *_others(summaries),
         *_sessions(manifest.sessions),
     ]
 
@@ -63,6 +64,16 @@ def _producer(summaries: Sequence[CellSummary]) -> Iterator[str]:
             f"In {len(late)} cells the producer was behind its plan (p99 above {LATE * 1000:g} ms, "
             f"at most {(worst.lag_p99 or 0.0) * 1000:,.0f} ms in {worst.cell.name}): less load was "
             "offered than is said."
+        )
+
+
+def _others(summaries: Sequence[CellSummary]) -> Iterator[str]:
+    busy = [summary for summary in summaries if (summary.others or 0.0) > OTHERS]
+    if busy:
+        worst = max(busy, key=lambda summary: summary.others or 0.0)
+        yield (
+            f"In {len(busy)} cells others were using the machine (more than {OTHERS:g} cores, at "
+            f"most {worst.others or 0.0:.2f} in {worst.cell.name}): rates and costs are too bad."
         )
 
 

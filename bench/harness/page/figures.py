@@ -60,6 +60,7 @@ COSTS = (
     _Column("server's own account", lambda cell: cell.server_us),
     _Column("producer CPU", lambda cell: cell.producer_us),
     _Column("producer late p99, ms", lambda cell: cell.lag_p99, scale=1000.0),
+    _Column("cores used by others", lambda cell: cell.others),
 )
 
 

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from bench.harness.summary import CellSummary
 from bench.harness.verdicts.verdict import Measured, Rule, Verdict, apply
 
-__all__ = ["LATE", "soundness"]
+__all__ = ["LATE", "OTHERS", "soundness"]
 
 #: Seconds by which 99 of 100 tasks may be submitted late: an offered load that was not offered
 #: would flatter whoever is slow.
 LATE = 0.05
+#: Cores that processes without a part in a cell may keep busy: more than servers that idle and an
+#: operating system that keeps house.
+OTHERS = 0.2
 
 
 def soundness(summaries: Sequence[CellSummary], failing: bool = False) -> list[Verdict]:
@@ -48,6 +51,11 @@ def _lag(summaries: Sequence[CellSummary]) -> Measured | None:
     return Measured(max(lags)) if lags else None
 
 
+def _others(summaries: Sequence[CellSummary]) -> Measured | None:
+    known = [each.others for each in summaries if each.counts and each.others is not None]
+    return Measured(max(known)) if known else None
+
+
 def _rules(failing: bool) -> tuple[Rule[Sequence[CellSummary]], ...]:
     return (
         Rule("cells that are not complete", "any", _unfinished, at_most=0),
@@ -60,5 +68,9 @@ def _rules(failing: bool) -> tuple[Rule[Sequence[CellSummary]], ...]:
         Rule(
             "producer's p99 lag in s, worst cell", "any", _lag, at_most=LATE,
             note="the offered load was offered",
+        ),
+        Rule(
+            "cores that others kept busy, worst cell", "any", _others, at_most=OTHERS,
+            note="the machine was the lab's alone",
         ),
     )  # fmt: skip

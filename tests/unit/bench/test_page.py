@@ -44,6 +44,10 @@ def test_what_limits_a_run_is_said(summaries):
     )
     late = dataclasses.replace(summaries[0], lag_p99=0.2)
     assert "200 ms" in "".join(cautions(manifest(), [late, *summaries[1:]]))
+    beside = dataclasses.replace(summaries[0], others=0.41)
+    (said,) = cautions(manifest(), [beside, *summaries[1:]])
+    assert said.startswith("In 1 cells others were using the machine")
+    assert "at most 0.41" in said
     assert "No cell is complete" in cautions(manifest(), [])[0]
 
 

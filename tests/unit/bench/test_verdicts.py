@@ -93,6 +93,17 @@ def test_an_experiment_without_rules_is_judged_by_its_soundness() -> None:
     assert judge("anything", []) == []
 
 
+def test_a_machine_that_others_used_is_a_finding() -> None:
+    name = "cores that others kept busy, worst cell"
+    rows = [make_row()]
+    alone, beside = (summarise(make_run(rows, others=cores)) for cores in (0.05, 0.9))
+    assert verdict(name, judge("anything", [alone])).outcome == "pass"
+    found = verdict(name, judge("anything", [alone, beside]))
+    assert (found.measured, found.outcome) == (0.9, "fail")
+    unknown = judge("anything", [summarise(make_run(rows))])
+    assert verdict(name, unknown).outcome == "not judged"
+
+
 def test_bounds_do_not_hold_for_attempts_that_were_abandoned() -> None:
     broken = cell([9.0, 9.0, 9.0], [0.0, 0.0, 0.0], arm="tq-edf", workload="heavy_tailed",
                   columns={"deadline": [1.0, 1.0, 99.0], "executions": [1, 2, 1]})  # fmt: skip
