@@ -55,6 +55,10 @@ def everything_runs(request: pytest.FixtureRequest, server: ValkeyServer) -> Ite
     scheduler.start()
     try:
         with start_worker(app, pool="solo", perform_ping_check=False, loglevel="warning"):
+            with server.client() as client:
+                # a page may begin with a queue that is known by its worker alone
+                known = Keys(namespace).name("workers")
+                wait_until(lambda: client.exists(known), "the worker announces itself")
             yield
     finally:
         scheduler.stop()
