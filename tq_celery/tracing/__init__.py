@@ -14,8 +14,9 @@ The message carries W3C ``traceparent`` and ``tracestate`` in its headers, those
 or of a span inside it, such as that of opentelemetry-instrumentation-celery. The other four are its
 children. Schedulers move ids and ranks in batches and never look into a message, so they write no
 spans: the store keeps when it admitted and dispatched each task, and the worker that settles one
-turns these times to spans, for sampled traces alone. A task that no worker settles (purged, revoked
-while it waited) has its submit span only. All times but those of submit are on the store's clock.
+turns these times to spans, for sampled traces alone. A task that no worker settles (purged, buried,
+revoked while it waited) has its submit span only. All times but those of submit are on the store's
+clock.
 
 Nothing here is imported while ``tq_tracing`` is off.
 """
