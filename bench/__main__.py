@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 
 import click
@@ -87,14 +88,26 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 2 after an error, 130 when interrupted."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Ignored by whoever started it (nohup) it stays.
-        if signal.getsignal(number) is not signal.SIG_IGN:
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP interrupt the block, unless whoever started it ignores them."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)  # ignored, by nohup say, they stay so
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
             signal.signal(number, _interrupted)
     try:
-        main.main(arguments, prog_name="python -m bench", standalone_mode=False)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0, 2 after an error, 130 when interrupted."""
+    try:
+        with _signals():
+            main.main(arguments, prog_name="python -m bench", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())
         return 2
