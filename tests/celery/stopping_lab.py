@@ -14,6 +14,7 @@ KEPT = {
     "config", "leader", "epoch", "fence", "leadership", "wake", "queues", "groups", "cursor",
     "virtual", "workers", "announcements", "counters", "done:new", "done:old", "done:since",
     "results", "dead", "revoked", "holes", "revoked_stamps", "scan", "starved", "weights", "caps",
+    "standbys",
 }  # fmt: skip
 
 

@@ -154,7 +154,7 @@ class Lab:
 
     def contents(self) -> dict[bytes, bytes | None]:
         """The value of every key that a leader's write could touch."""
-        apart = {self.key(word).encode() for word in ("leader", "leadership", "epoch")}
+        apart = {self.key(word).encode() for word in ("leader", "leadership", "epoch", "standbys")}
         return {
             key: self.client.dump(key)
             for key in self.client.scan_iter(match=f"{self.store.keys.prefix}*", count=1000)
