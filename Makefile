@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := tq_celery tests $(wildcard bench baseline)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-floor check format bench-quick
+.PHONY: help venv demo test test-all test-floor check check-rules format bench-quick
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ check: venv ## style, types and import rules
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
+
+check-rules: ## the Prometheus rules and their unit tests, with promtool
+	@promtool check config deploy/prometheus/prometheus.yml
+	@promtool test rules deploy/prometheus/tests/*.yml
 
 format: venv ## sort imports and lay the code out
 	$(BIN)/ruff check --fix $(SOURCES)
