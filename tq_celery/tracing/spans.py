@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any
 
 from opentelemetry import context, trace
@@ -43,6 +44,7 @@ class Tracing:
         self._namespace = namespace
         self._export: BoundedExport | None = None
         self._own: TracerProvider | None = None
+        self._lock = Lock()
         self._provider: trace.TracerProvider | None = None
         self._tracer: Tracer | None = None
         #: How the export starts its thread; a green worker needs a real one.
@@ -119,13 +121,16 @@ class Tracing:
             "OTEL_RESOURCE_ATTRIBUTES", ""
         )
         resource = Resource.create({} if named else {SERVICE_NAME: self._namespace})
-        own = self._own = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._export = BoundedExport(OTLPSpanExporter())
-        if self.start_thread is not None:
-            self._export.start_thread = self.start_thread
-        own.add_span_processor(self._export)
-        atexit.register(self.close)
-        return own
+        with self._lock:
+            if self._own is None:
+                own = TracerProvider(resource=resource, shutdown_on_exit=False)
+                self._export = BoundedExport(OTLPSpanExporter())
+                if self.start_thread is not None:
+                    self._export.start_thread = self.start_thread
+                own.add_span_processor(self._export)
+                atexit.register(self.close)
+                self._own = own
+            return self._own
 
 
 def _extract(headers: Mapping[str, Any]) -> Context | None:
