@@ -98,7 +98,8 @@ def test_the_wheel_holds_the_library_only(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"tq_celery"}
     packed = {name for name in names if name.startswith("tq_celery/")}
-    wanted = {p.relative_to(ROOT).as_posix() for p in sources(".py", ".lua")}
+    kinds = (".py", ".lua", ".html", ".js", ".css")
+    wanted = {p.relative_to(ROOT).as_posix() for p in sources(*kinds)}
     assert {name for name in wanted if name.startswith("tq_celery/")} <= packed
     assert "tq_celery/py.typed" in packed
 
