@@ -108,7 +108,7 @@ def _checked(name: str, content: Mapping[str, Any], where: str) -> Profile:
             raise BenchError(f"{where}: {field} = {value!r} is not {allowed}")
     if "window" not in content:
         raise BenchError(f"{where}: window is missing, the length of the arrivals in seconds")
-    fields = {
+    fields: dict[str, Any] = {
         field: tuple(map(float, value)) if field == "deadline" else value
         for field, value in content.items()
     }

@@ -139,9 +139,7 @@ def call(
     return reply
 
 
-def _call(
-    client: redis.Redis, script: Script, prefix: str, args: Sequence[Any], epoch: int
-) -> Any:
+def _call(client: redis.Redis, script: Script, prefix: str, args: Sequence[Any], epoch: int) -> Any:
     execute: Callable[..., Any] = client.execute_command
     try:
         try:
