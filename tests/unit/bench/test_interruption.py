@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.__main__ import run
+from bench.__main__ import _signals
 from bench.harness.fleet import Fleet
 
 
@@ -43,17 +43,18 @@ def test_a_second_interruption_leaves_no_process_behind():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_an_end_from_outside_is_an_interruption(handlers, number, capsys):
+def test_an_end_from_outside_is_an_interruption(handlers, number):
     """A terminal that goes away, too: workers and servers have sessions of their own."""
     signal.signal(number, signal.SIG_DFL)
-    assert run(["list"]) == 0
-    handler = signal.getsignal(number)
-    assert callable(handler)
-    with pytest.raises(KeyboardInterrupt):
-        handler(number, None)
+    with _signals():
+        handler = signal.getsignal(number)
+        assert callable(handler)
+        with pytest.raises(KeyboardInterrupt):
+            handler(number, None)
+    assert signal.getsignal(number) is signal.SIG_DFL
 
 
-def test_what_is_to_outlive_the_terminal_does(handlers, capsys):
+def test_what_is_to_outlive_the_terminal_does(handlers):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    assert run(["list"]) == 0
-    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    with _signals():
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
