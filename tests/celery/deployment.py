@@ -24,11 +24,12 @@ COMMANDS = (
     "tenants list", "tenants weight default 2 --new", "tenants cap default 9",
     "tenants pause default", "tenants resume default", "queues list", "queues pause celery",
     "queues resume celery", "dlq list", "dlq show {dead}", "dlq requeue {dead}", "dlq purge --all",
-    "cancel nothing", "produce uniform --count 3", "purge --yes", "doctor",
+    "cancel nothing", "produce uniform --count 3", "explain {ended}", "top --once", "purge --yes",
+    "doctor",
 )  # fmt: skip
-#: ``scheduler`` runs all the time, the next two bring servers of their own, and ``drain`` sends to
-#: the broker, which is Celery's client.
-APART = {"scheduler", "demo", "replay", "drain"}
+#: ``scheduler`` runs all the time, the next two bring servers of their own, ``drain`` sends to the
+#: broker, which is Celery's client, and ``flower`` runs until it is ended (test_flower_page.py).
+APART = {"scheduler", "demo", "replay", "drain", "flower"}
 
 
 class Deployment:
@@ -115,7 +116,7 @@ class Deployment:
         wait_until(letters, "the dead letter", 20)
         for line in COMMANDS:
             dead = letters()[0]["entry"] if "{dead}" in line else ""
-            self.command(line.format(dead=dead))
+            self.command(line.format(dead=dead, ended=ids[-1]))
 
     def runs(self) -> list[dict[str, Any]]:
         """Return what tasks noted."""
