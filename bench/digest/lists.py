@@ -97,12 +97,15 @@ def _value(of: Mapping[str, Any], name: str) -> str:
     """Return one entry; an object of a spread as such, any other one name by name."""
     if name not in of:
         raise BenchError(f"no column {name!r} among {', '.join(of)}{did_you_mean(name, list(of))}")
-    value = of[name]
-    if isinstance(value, Mapping):
-        if set(value) == {"median", "min", "max"}:
-            return with_spread(value["median"], value["min"], value["max"])
-        return ", ".join(f"{key} {_text(each)}" for key, each in value.items())
-    return _text(value)
+    return _shown(of[name])
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return _text(value)
+    if set(value) == {"median", "min", "max"}:
+        return with_spread(value["median"], value["min"], value["max"])
+    return ", ".join(f"{key} {_shown(each)}" for key, each in value.items())
 
 
 def _text(value: Any) -> str:
