@@ -264,4 +264,4 @@ def test_a_killed_renewer_is_replaced(worker_lab):
     (first,) = renewers()
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: renewers() not in ([], [first]), "another renewer runs", 5)
-    assert "The renewer process has ended" in worker.text()
+    assert "the renewer process has ended" in worker.text()

@@ -34,14 +34,18 @@ def test_slots_follow_the_pool(worker_lab, pool):
     lab = worker_lab()
     lab.worker(pool, concurrency=2)
     control = lab.app.control
-    assert _answered(control.pool_grow(3, reply=True)) == ["ok"]
+    assert _answered(control.pool_grow(3, reply=True, timeout=10, limit=1)) == ["ok"]
     _soon(lab, "slots", [5])
     for _ in range(10):
         lab.send("nap", 0.7)
     wait_until(lambda: lab.counters().get("dispatched:celery", 0) >= 5, "five at a time", 10)
     lab.settled(10)
     for _ in range(4):  # a process that has only just ended its task still counts as busy
-        wait_until(lambda: _answered(control.pool_shrink(1, reply=True)) == ["ok"], "shrunk", 5)
+        wait_until(
+            lambda: _answered(control.pool_shrink(1, reply=True, timeout=10, limit=1)) == ["ok"],
+            "shrunk",
+            5,
+        )
     _soon(lab, "slots", [1])
     lab.send("nap", 0.5)
     rest = lab.send("nap", 0.5)
