@@ -12,7 +12,9 @@ __all__ = ["STEPS", "Step"]
 
 #: Plots of every run of cells that measures latency.
 _LATENCY = "latency tail_ratio missed_deadlines longest_wait throughput utilisation jain"
-_SMALL, _FAILING = (Path(__file__).with_name(name) for name in ("small.toml", "failing.toml"))
+_SMALL, _FAILING, _CROWDED = (
+    Path(__file__).with_name(f"{name}.toml") for name in ("small", "failing", "crowded")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,7 @@ def _json(
 STEPS = (
     _cells("matrix", "", f"{_LATENCY} tenants_p95 priorities_p95"),
     _cells("matrix", "--policy wfq --workload uniform", _LATENCY, _FAILING, "failing"),
-    # Tenants compete over a whole second only where there is more than one.
-    _cells("control", "", f"{_LATENCY} jain_competing", "smoke"),
+    _cells("control", "", f"{_LATENCY} jain_competing", _CROWDED),
     _cells("sweep", "--load 0.5 --load 1.5", "sweep"),
     _cells("realwork", "", _LATENCY),
     _cells("repetitions", "--repetitions 2", _LATENCY),
