@@ -15,6 +15,7 @@ from tests.store.contract.steps import NO_LIMITS, admit_all, task
 from tests.waiting import wait_until
 from tq_celery.errors import StoreUnavailableError
 from tq_celery.settings import Settings
+from tq_celery.states import Outcome
 from tq_celery.store.redis_store import RedisStore
 from tq_celery.store.stopping import RedisStopping
 from tq_celery.worker import reader as module
@@ -140,3 +141,36 @@ def test_a_store_that_is_away_is_said_once_and_revocations_are_kept(
         there.set()
         reader.revocations.finish(reader.settings, 5)
     assert not store.locate(["n"])
+
+
+def test_an_end_that_cannot_be_written_yet_is_one_end_for_the_read_ahead(
+    reader: Reader, store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the store is away its settlements are tried again, and the slot was freed once.
+
+    Seen to fail (an end for each try) when ends were noted where settlements are written.
+    """
+    store.submit(task("n", queue="q"), NO_LIMITS)
+    admit_all(store)
+    assert store.dispatch(1, ["q"], 1, 1).count == 1
+
+    def taken() -> bool:
+        reader.turn()
+        return len(reader.table) == 1
+
+    wait_until(taken, "the task arrives", 5)
+    (held,) = reader.table.waiting
+    assert reader.table.claim(held)
+    reader.table.settle(held, Outcome.COMPLETED, 1.0, 2.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(reader.store, "complete", away)
+        for _ in range(3):
+            with pytest.raises(StoreUnavailableError):
+                reader.turn()
+    reader.turn()
+    assert list(reader._round_trip._ends) == [2.0]
+    assert store.client.xlen(store.keys.name("results")) == 1, "settled when the store was back"
+
+
+def away(*_: object) -> None:
+    raise StoreUnavailableError("complete", "it is away")

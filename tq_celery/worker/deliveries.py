@@ -86,7 +86,6 @@ class DeliveryTable:
         self.outbox: deque[Departure] = deque()
         #: Where the ends of tasks are noted; None where nobody asks.
         self.timings: Timings | None = None
-
         #: Writes the spans of settled tasks; None when tracing is off.
         self.spans: Spans | None = None
 

@@ -17,7 +17,7 @@ __all__ = ["Exposition", "open_endpoint"]
 
 def open_endpoint(settings: Settings, reader: Reader) -> Endpoint:
     """Take the port of a worker's metrics; raises SettingsError when it is taken."""
-    timings = reader.timings = reader.table.timings = Timings()
+    timings = reader.table.timings = Timings()
     SCRIPT_TIMES.keep()
     exposition = Exposition(reader, timings)
     return Endpoint(

@@ -40,7 +40,6 @@ from tq_celery.worker.deliveries import Burial, DeliveryTable, Departure
 from tq_celery.worker.lease import Lease
 from tq_celery.worker.revocations import Revocations
 from tq_celery.worker.standin import StandIn
-from tq_celery.worker.timings import Timings
 
 __all__ = ["Offer", "Reader", "worker_name"]
 
@@ -107,8 +106,6 @@ class Reader:
     def __post_init__(self) -> None:
         self.store = RedisStore.open(self.settings)
         self.split = SplitRead(self.store, self.settings)
-        #: What is told of the tasks that ended; None where nobody asks.
-        self.timings: Timings | None = None
         self.lease = Lease(self.settings.lease)
         self.obituaries: deque[Obituary] = deque()
         self.written: deque[Obituary] = deque()
@@ -243,7 +240,10 @@ class Reader:
         """Write the outbox; what cannot be written is kept and written again: tokens decide."""
         outbox, unsent = self.table.outbox, self._unsent
         while outbox:
-            unsent.append(outbox.popleft())
+            departure = outbox.popleft()
+            if type(departure) is Settlement:
+                self._round_trip.ended(departure.finished)
+            unsent.append(departure)
         if not unsent:
             return
         at_store = self.lease.store_time
@@ -253,7 +253,6 @@ class Reader:
         for item in unsent:
             if type(item) is Settlement:
                 token, outcome, digest, started, finished = item
-                self._round_trip.ended(finished)
                 ended.append(
                     Settlement(token, outcome, digest, at_store(started), at_store(finished))
                 )
@@ -261,7 +260,7 @@ class Reader:
                 returned.append(item)
             elif type(item) is Burial:
                 buried.append(item)
-        stale, spans = 0, self.table.spans
+        stale, spans, timings = 0, self.table.spans, self.table.timings
         if spans is not None:
             spans.read()
         if ended:
@@ -275,8 +274,8 @@ class Reader:
         self.heard = monotonic()
         if spans is not None:
             spans.write(at_store, self.heard)
-        if self.timings is not None:
-            self.timings.take_in(at_store)
+        if timings is not None:
+            timings.take_in(at_store)
         self._stale += stale
         if stale and now - self._stale_told > 1.0:
             log.warning(
