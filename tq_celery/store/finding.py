@@ -18,14 +18,10 @@ from tq_celery.errors import StoreError
 from tq_celery.store.base import RedisPart, chunks
 from tq_celery.store.contract import MAX_BATCH
 from tq_celery.store.keys import GROUP, quoted
-from tq_celery.store.record import RECORD, unpack_delayed
+from tq_celery.store.record import RECORD, RUN, unpack_delayed
 from tq_celery.store.stopping_contract import Found, Removal, Where
 
 __all__ = ["Batches", "RedisFinding", "read_members"]
-
-#: A run record: epoch, generation, rank, length of the tenant; then tenant and task record.
-RUN = struct.Struct(">QIdH")
-
 
 Batches = Iterator[list[Found]]
 

@@ -14,7 +14,7 @@ from typing import Any
 import redis
 
 from tq_celery.store.contract import WorkerAnnouncement
-from tq_celery.store.inspect import reading
+from tq_celery.store.inspect import ask
 from tq_celery.store.keys import GROUP, Keys
 from tq_celery.store.leader import parse_announcement
 from tq_celery.store.record import ARRIVAL
@@ -94,27 +94,15 @@ def read_gauges(client: redis.Redis, keys: Keys, want: Iterable[bytes] = ()) -> 
     return gauges
 
 
-def _ask(client: redis.Redis, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """Run commands in one round trip; a consumer group that is not there answers ``None``."""
-    pipe: Any = client.pipeline(transaction=False)
-    for command in commands:
-        pipe.execute_command(*command)
-    with reading("metrics"):
-        replies: list[Any] = pipe.execute(raise_on_error=False)
-        for reply in replies:
-            if isinstance(reply, Exception) and "NOGROUP" not in str(reply):
-                raise reply
-    return [None if isinstance(reply, Exception) else reply for reply in replies]
-
-
 def _read_namespace(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
     name = keys.name
     scans = [("HSCAN", name(word), 0, "COUNT", MOST) for word in _TENANT_HASHES]
     (
         (seconds, micros), config, epoch, left, first, dead, draining, starved, counters,
         queues, paused, leases, offers, tenants, held_tenants, standbys, *found,
-    ) = _ask(
+    ) = ask(
         client,
+        "metrics",
         [
             ("TIME",),
             ("HGETALL", name("config")),
@@ -186,7 +174,7 @@ def _read_queues(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
             ("XLEN", of_queue("obituary", queue)),
             ("ZRANGE", of_queue("heads", queue), 0, MOST - 1),
         ]
-    replies = _ask(client, commands) if commands else []
+    replies = ask(client, "metrics", commands) if commands else []
     for number, each in enumerate(gauges.queues.values()):
         start = number * width
         pel, heads, gated, stale, rerank, obituaries, first = replies[start : start + width]
@@ -213,8 +201,10 @@ def _read_hidden_heads(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
     asked = [(tenant, queue) for tenant in hidden for queue in busy]
     if not asked:
         return
-    first = _ask(
-        client, [("ZRANGE", keys.of_tenant("pending", queue, each), 0, 0) for each, queue in asked]
+    first = ask(
+        client,
+        "metrics",
+        [("ZRANGE", keys.of_tenant("pending", queue, each), 0, 0) for each, queue in asked],
     )
     for (tenant, queue), members in zip(asked, first, strict=True):
         if members:

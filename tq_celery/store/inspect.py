@@ -31,7 +31,7 @@ from tq_celery.store.views import (
     WorkerView,
 )
 
-__all__ = ["MAX_TENANTS", "Inspector", "reading"]
+__all__ = ["CHUNK", "MAX_TENANTS", "Inspector", "ask", "reading"]
 
 #: Most tenants one view looks at.
 MAX_TENANTS = 10_000
@@ -53,6 +53,19 @@ def reading(operation: str) -> Iterator[None]:
         raise StoreUnavailableError(operation, str(error)) from error
     except exceptions.RedisError as error:
         raise StoreError(operation, said(error)) from error
+
+
+def ask(client: Any, operation: str, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Run commands in one round trip; a consumer group that is not there answers ``None``."""
+    pipe = client.pipeline(transaction=False)
+    for command in commands:
+        pipe.execute_command(*command)
+    with reading(operation):
+        replies = pipe.execute(raise_on_error=False)
+        for reply in replies:
+            if isinstance(reply, Exception) and "NOGROUP" not in str(reply):
+                raise reply
+    return [None if isinstance(reply, Exception) else reply for reply in replies]
 
 
 class Inspector:
@@ -129,7 +142,7 @@ class Inspector:
         found: dict[bytes, None] = {}
         partial = False
         for word in ("live", "weights", "caps", "paused_tenants"):
-            for tenant in self._scan(word):
+            for tenant in self.scan(word):
                 if len(found) >= limit and tenant not in found:
                     partial = True
                     break
@@ -241,18 +254,10 @@ class Inspector:
         )
 
     def _ask(self, operation: str, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """Run commands in one round trip; a consumer group that is not there answers ``None``."""
-        pipe = self.client.pipeline(transaction=False)
-        for command in commands:
-            pipe.execute_command(*command)
-        with reading(operation):
-            replies = pipe.execute(raise_on_error=False)
-            for reply in replies:
-                if isinstance(reply, Exception) and "NOGROUP" not in str(reply):
-                    raise reply
-        return [None if isinstance(reply, Exception) else reply for reply in replies]
+        return ask(self.client, operation, commands)
 
-    def _scan(self, word: str) -> Iterator[bytes]:
+    def scan(self, word: str) -> Iterator[bytes]:
+        """Yield the fields of a hash of tenants, or the members of ``paused_tenants``."""
         scan = self.client.sscan if word == "paused_tenants" else self.client.hscan
         cursor = 0
         while True:

@@ -8,13 +8,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tq_celery.store.contract import Token
-from tq_celery.store.record import unpack_record
+from tq_celery.store.record import RUN, unpack_record
 from tq_celery.store.worker import RedisWorker
 
 __all__ = ["Journey", "journeys"]
-
-#: What stands before tenant and record in a run record: epoch, generation, rank, tenant's length.
-_RUN = struct.Struct(">QIdH")
 
 
 class Journey(NamedTuple):
@@ -49,8 +46,8 @@ def journeys(store: RedisWorker, tokens: Iterable[Token]) -> dict[Token, Journey
 
 def _journey(token: Token, raw: bytes | None) -> Journey | None:
     try:
-        epoch, _, _, length = _RUN.unpack_from(raw or b"")
-        record = unpack_record((raw or b"")[_RUN.size + length :])
+        epoch, _, _, length = RUN.unpack_from(raw or b"")
+        record = unpack_record((raw or b"")[RUN.size + length :])
         dispatched = int(token.entry.partition(b"-")[0])
     except (struct.error, ValueError):
         return None

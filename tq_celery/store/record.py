@@ -27,13 +27,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 __all__ = [
+    "COST",
     "DELIVERY",
     "DIGEST",
     "MAX_SCORE",
     "NO_DEADLINE",
+    "PAID",
     "PLACE",
     "RECORD",
     "RECORD_LUA",
+    "RUN",
     "Record",
     "TaskKey",
     "arrival",
@@ -58,15 +61,21 @@ RECORD_LUA = ">I8I4dBI8I8I8HB"
 DELIVERY = struct.Struct(">QH")
 #: Arrival prefix of a record.
 ARRIVAL = struct.Struct(">QI")
+#: Where a record holds its cost, a double.
+COST = slice(12, 20)
 #: Where a record holds its priority.
 PRIORITY = 20
 #: Where a record holds its admission.
 ADMITTED = slice(37, 45)
+#: Where a record holds whether it is paid.
+PAID = 47
 _NO_ARRIVAL = ARRIVAL.pack(0, 0)
 #: Length of the digest that stands before a stored message.
 DIGEST = 16
 #: What ends a stored message: ms at which it was taken or is due, lengths of queue and tenant.
 PLACE = struct.Struct(">QHH")
+#: A run record: epoch, generation, rank, length of the tenant; then tenant and task record.
+RUN = struct.Struct(">QIdH")
 #: A delayed member: urgency byte, lengths of queue and tenant; then queue, tenant, record.
 DELAYED = struct.Struct(">BHH")
 

@@ -15,10 +15,16 @@ from typing import Any
 from tq_celery.errors import StoreError
 from tq_celery.states import State
 from tq_celery.store.contract import MAX_BATCH
-from tq_celery.store.finding import RUN
 from tq_celery.store.keys import GROUP
 from tq_celery.store.locating import RedisLocating, raw_id
-from tq_celery.store.record import Record, TaskKey, split_stored, unpack_delayed, unpack_record
+from tq_celery.store.record import (
+    RUN,
+    Record,
+    TaskKey,
+    split_stored,
+    unpack_delayed,
+    unpack_record,
+)
 from tq_celery.store.stopping_contract import Found, Located
 
 __all__ = ["LOOK_BACK", "Ending", "Sighting", "Sightings"]

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tq_celery.measures import fair_shares, percentile
-from tq_celery.store.inspect import CHUNK, MAX_TENANTS, Inspector, reading
+from tq_celery.store.inspect import CHUNK, MAX_TENANTS, Inspector, ask, reading
 from tq_celery.store.record import ARRIVAL
 from tq_celery.store.views import TenantView
 
@@ -117,7 +117,7 @@ class Standings:
         known = dict.fromkeys(heapq.nlargest(limit, live, key=lambda tenant: live[tenant]))
         partial = bool(cursor) or len(live) > limit
         for word in ("weights", "caps", "paused_tenants"):
-            known |= dict.fromkeys(islice(inspector._scan(word), limit + 1))
+            known |= dict.fromkeys(islice(inspector.scan(word), limit + 1))
         known |= dict.fromkeys(served)
         return list(known)[:limit], partial or len(known) > limit
 
@@ -129,7 +129,7 @@ class Standings:
         for start in range(0, len(places), CHUNK):
             part = places[start : start + CHUNK]
             names = [inspector.keys.of_tenant("pending", queue, each) for each, queue in part]
-            heads = inspector._ask("pending", [("ZRANGE", name, 0, 0) for name in names])
+            heads = ask(inspector.client, "pending", [("ZRANGE", name, 0, 0) for name in names])
             for (tenant, _), head in zip(part, heads, strict=True):
                 if head and len(head[0]) >= ARRIVAL.size:
                     age = now - int(ARRIVAL.unpack_from(head[0])[0])

@@ -20,7 +20,7 @@ from tq_celery.policies.wfq import finish_tag
 from tq_celery.store.base import chunks
 from tq_celery.store.contract import MAX_BATCH
 from tq_celery.store.finding import RedisFinding
-from tq_celery.store.record import ARRIVAL
+from tq_celery.store.record import ARRIVAL, COST, PAID
 
 __all__ = ["MOST_COUNTED", "Turn", "Turns"]
 
@@ -28,8 +28,8 @@ __all__ = ["MOST_COUNTED", "Turn", "Turns"]
 MOST_COUNTED = 100_000
 #: Heads of one queue that are looked at.
 _MOST_HEADS = 10_000
-#: Cost and paid mark of a record.
-_COST, _PAID = struct.Struct(">d"), 47
+#: A cost as a record holds it.
+_COST = struct.Struct(">d")
 
 #: What the store compares: score, then arrival and tenant.
 Place = tuple[float, bytes]
@@ -220,5 +220,5 @@ class Turns(RedisFinding):
 
 def _finish(start: float, member: bytes, weight: float) -> float:
     """Return the tag of a task as its tenant's head."""
-    cost: float = _COST.unpack_from(member, ARRIVAL.size)[0]
-    return finish_tag(start, cost, weight, member[_PAID] == 1)
+    cost: float = _COST.unpack(member[COST])[0]
+    return finish_tag(start, cost, weight, member[PAID] == 1)
