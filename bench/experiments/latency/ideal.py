@@ -1,10 +1,12 @@
-"""The server without overhead: what a task's wait would have been, computed. Pure."""
+"""How much later tasks started than on a server without overhead. Pure."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from bench.harness.ideal import ideal
+from tq_celery.workloads.work import Work
 
 __all__ = ["Timing", "added"]
 
@@ -20,15 +22,17 @@ class Timing(NamedTuple):
 def added(timings: Sequence[Timing], slots: int) -> list[float]:
     """Return for each task, in order of submission, how much later it started than ideally.
 
-    Ideally a task starts at once when one of ``slots`` is free, otherwise when the first of them
-    becomes free; submission times and durations are those measured. What is left is overhead of
-    sending, queueing, scheduling and starting. A task that overtook another can be below zero.
+    Ideally the tasks run in order of submission on ``slots`` slots (:mod:`bench.harness.ideal`);
+    submission times and durations are those measured. What is left is overhead of sending,
+    queueing, scheduling and starting. A task that overtook another can be below zero.
     """
-    free = [float("-inf")] * slots
-    heapq.heapify(free)
-    late: list[float] = []
-    for task in sorted(timings):
-        ideal = max(task.submitted, heapq.heappop(free))
-        heapq.heappush(free, ideal + task.finished - task.started)
-        late.append(task.started - ideal)
-    return late
+    tasks = sorted(timings)
+    origin = tasks[0].submitted if tasks else 0.0
+    works = [
+        Work(job, task.submitted - origin, task.finished - task.started, "", 1.0)
+        for job, task in enumerate(tasks)
+    ]
+    return [
+        task.started - origin - float(row.started or 0.0)
+        for task, row in zip(tasks, ideal(works, "fifo", slots), strict=True)
+    ]
