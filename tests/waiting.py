@@ -13,16 +13,21 @@ T = TypeVar("T")
 
 
 def wait_until(
-    condition: Callable[[], T], description: str, timeout: float = 10.0, interval: float = 0.01
-) -> T:
-    """Return the condition's first true value; fail with the description after ``timeout`` s."""
+    condition: Callable[[], T], description: str, timeout: float = 10.0, interval: float = 0.01,
+    last: Callable[[], object] | None = None,
+) -> T:  # fmt: skip
+    """Return the condition's first true value; fail with the description after ``timeout`` s.
+
+    The failure tells what the condition said last, or what ``last`` finds then.
+    """
     give_up = time.monotonic() + timeout
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > give_up:
-            raise AssertionError(f"not within {timeout:g} s: {description} (last: {value!r})")
+            found = value if last is None else last()
+            raise AssertionError(f"not within {timeout:g} s: {description} (last: {found!r})")
         time.sleep(interval)
 
 

@@ -40,7 +40,7 @@ def test_both_kinds_of_tasks_beside_each_other_on_rabbitmq(worker_lab, rabbit_se
     assert [each.get(timeout=20) for each in scheduled] == list(range(1, 31))
     for each in stock:
         each.get(timeout=20)
-    assert lab.outcomes(queue) == {"completed": 30}
+    lab.ended({"completed": 30}, queue)
     assert len(lab.runs("stock")) == 10
     assert worker.terminate() < 6
     lab.idle(queue)

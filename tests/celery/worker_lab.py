@@ -136,6 +136,18 @@ class WorkerLab:
                 found[word] = value
         return found
 
+    def ended(self, outcomes: dict[str, int], queue: str = "celery", timeout: float = 20.0) -> None:
+        """Wait until the tasks of ``queue`` ended just so: a result is there before it is settled.
+
+        A worker sends many settlements at once, so what ``get`` returned may be counted later.
+        """
+        wait_until(
+            lambda: self.outcomes(queue) == outcomes,
+            f"{queue} counts {outcomes}",
+            timeout,
+            last=self.counters,
+        )
+
     def settled(self, count: int, timeout: float = 20.0) -> list[dict[str, str]]:
         """Wait for ``count`` results and return them."""
         stream = self.keys.name("results")
