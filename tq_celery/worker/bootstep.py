@@ -19,11 +19,9 @@ from time import monotonic
 from typing import Any
 
 from celery import bootsteps
-from celery.platforms import EX_FAILURE
 from celery.worker import state
 from celery.worker.state import task_ready
 
-from tq_celery.errors import SettingsError
 from tq_celery.logs import Log
 from tq_celery.settings import Settings
 from tq_celery.stopping import remembered
@@ -42,6 +40,7 @@ from tq_celery.worker.obituaries import obituary_fields, write_obituary
 from tq_celery.worker.panel import hook_panel
 from tq_celery.worker.reader import Offer, Reader
 from tq_celery.worker.reconnecting import take_results, tend_while_reconnecting
+from tq_celery.worker.refusal import or_end
 from tq_celery.worker.request import stopping
 from tq_celery.worker.revocations import Revocations
 from tq_celery.worker.standin import StandIn
@@ -68,11 +67,8 @@ def _expose(settings: Settings, reader: Reader) -> Any:
         return None
     from tq_celery.worker.exposition import open_endpoint
 
-    try:
+    with or_end():
         endpoint = open_endpoint(settings, reader)
-    except SettingsError as error:
-        log.error("the worker cannot start", error=str(error))
-        raise SystemExit(EX_FAILURE) from None
     endpoint.start()
     return endpoint
 
@@ -97,8 +93,9 @@ class TQStep(bootsteps.StartStopStep):
         self._inspecting: Inspecting | None = None
         self._endpoint: Any = None
         # before the pool starts, so that its processes have it too
-        if c.app.tq.settings.log_format == "json":
-            write_json()
+        with or_end():
+            if c.app.tq.settings.log_format == "json":
+                write_json()
         trace_tasks(c.app)
         end_outer_chords(c.app)
         for task in c.app.tasks.values():

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from celery.platforms import EX_FAILURE
-
-from tq_celery.errors import SettingsError
-from tq_celery.logs import Log
 from tq_celery.store.worker import RedisWorker
 from tq_celery.worker.deliveries import DeliveryTable
+from tq_celery.worker.refusal import or_end
 
 __all__ = ["trace_ends", "trace_tasks"]
-
-log = Log("tq_celery.worker")
 
 
 def trace_tasks(app: Any) -> None:
@@ -21,11 +16,8 @@ def trace_tasks(app: Any) -> None:
 
     Ends the worker with one line when tracing is on and OpenTelemetry is not installed.
     """
-    try:
+    with or_end():
         tracing = app.tq.tracing
-    except SettingsError as error:
-        log.error("the worker cannot start", error=error)
-        raise SystemExit(EX_FAILURE) from None
     if tracing is not None:
         from tq_celery.worker.spans import follow_tasks
 
