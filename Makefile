@@ -4,13 +4,13 @@ PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
-SOURCES := tq_celery tests $(wildcard bench baseline)
+SOURCES := tq_celery tests $(wildcard bench baseline deploy)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-floor check check-rules format bench-quick
+.PHONY: help venv demo test test-all test-docker test-floor check check-images check-manifests check-rules format bench-quick
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.installed ## create .venv and install the project (PYTHON=python3.12 chooses another Python)
 
@@ -23,17 +23,28 @@ test: venv ## the tests, on servers from pip and those of Debian's that are inst
 test-all: venv ## the same with the slow tests
 	@$(BIN)/pytest --slow $(ARGS)
 
+test-docker: venv ## image, compose files and workers in containers; says so where no Docker engine answers
+	@if docker info >/dev/null 2>&1; then \
+	    TQ_TEST_DOCKER=1 $(BIN)/pytest -p celery -p docker_tools tests/docker $(ARGS); \
+	else echo "not run: no Docker engine answers (docker info)"; fi
+
 test-floor: ## the tests on the oldest Celery, kombu and redis-py that are supported, in .venv-floor
 	@$(MAKE) --no-print-directory test VENV=.venv-floor CONSTRAINTS=constraints-floor.txt
 
 bench-quick: venv ## every experiment very small, each checked to have left all it has to
 	@$(BIN)/python -m bench quick $(ARGS)
 
-check: venv ## style, types and import rules
+check: venv check-images ## style of code and Dockerfiles, types and import rules
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
+
+check-images: venv ## the Dockerfiles, with hadolint
+	$(BIN)/hadolint $(shell find deploy tests/docker -name Dockerfile)
+
+check-manifests: venv ## the Kubernetes manifests, rendered by kubectl, against the schemas of Kubernetes
+	@$(BIN)/python deploy/kubernetes/check.py
 
 check-rules: ## the Prometheus rules and their unit tests, with promtool
 	@promtool check config deploy/prometheus/prometheus.yml
