@@ -58,12 +58,75 @@ and exposes nothing of the namespace. So one alert tells whether exactly one lea
 Labels are queues, tenants, and words of this page. No host, process, consumer or task is a label,
 so the number of series does not grow with restarts. Tenants with a weight, a cap or a pause have
 series of their own, at zero too (the first thousand), and so have the
-[`tq_metrics_tenants`](settings.md) others with the most live tasks. All others are one tenant,
-`other`; with 0 that is everybody. A scrape reads counters, the queues, and at most 5,000 tenants;
-how many tasks wait does not matter.
+[`tq_metrics_tenants`](settings.md) others: gauges of those with the most live tasks, counters of
+those that got the most service. All others are one tenant, `other`; with 0 that is everybody. A
+scrape reads counters, the queues, and at most 5,000 tenants; how many tasks wait does not matter.
 
-A task that is acknowledged early (`acks_late=False`) ends, for a worker's timings, when it starts.
+A task that is acknowledged early (`acks_late=False`) ends, for metrics, when it starts.
 
+## Counters of tenants
+
+*Service* is what the workers' time was spent on: the time from the start to the end of each settled
+task, as its worker reported it. It is what shares are judged by, whatever cost the tasks had
+declared; a policy knows that cost alone, so where the two differ, so do the shares. What a worker
+that was lost had done, and what a task did after an early acknowledgement, nobody knows: it is not
+in it. A task counts when it ends; who has the slots at this moment is in
+`tq_tenant_in_flight_tasks`.
+
+A *wait* is the time from submitted, or due, to the dispatch of the delivery that ended the task. It
+counts when the task ends, too; who waits now is in `tq_tenant_oldest_wait_seconds`. A task that
+ended without a dispatch has none.
+
+The store keeps a record of each tenant from the first end of one of its tasks until it has had none
+for an hour, of 5,000 tenants at most. From these the leader chooses every 5 s who has series, and
+what is served to a tenant without is added to `other` in the same step. So no counter falls, and a
+tenant that comes or goes takes nothing from `other` and adds nothing: its series begins with what
+the tenant got so far, or vanishes. What all got is in `tq_service_seconds_total`, per queue.
+
+## Deadlines, duplicates, slots
+
+A deadline is judged once, by the end that the worker reported, when the work has ended: a task that
+is retried or replaced goes on, one that was revoked or drained is nobody's any more, and the dead
+are in `tq_settled_tasks_total`.
+
+A duplicate is a submit of a key that the store knows, accepted before or, with another message,
+refused; or the end of a delivery that had been settled or taken back. A call that is sent again
+because its reply was lost is one too.
+
+The time of the slots is what the leader sees every 5 s, times the seconds since the last look. Of a
+time without a leader 10 s count at most, in both counters, so that their ratio stays right.
+
+## Where to find what
+"""
+
+#: What people ask for, and where it is.
+WORDS = (
+    ("submitted", "`tq_accepted_tasks_total`"),
+    ("admitted, promoted", "`tq_admitted_tasks_total`, `tq_promoted_tasks_total`"),
+    (
+        "completed, failed, retried, expired, revoked, dead",
+        "`tq_settled_tasks_total`, by `outcome`",
+    ),
+    ("deadlines missed", "`tq_deadlines_missed_total`, of `tq_deadline_tasks_total`"),
+    ("duplicates suppressed", "`tq_duplicates_suppressed_total`"),
+    ("reclaimed from ingress", "nothing can be: only the leader reads it, and holds nothing"),
+    ("reclaimed from exec", "`tq_reclaimed_deliveries_total`"),
+    ("in flight", "`tq_dispatched_tasks` + `tq_running_tasks`"),
+    ("oldest and longest wait", "`tq_oldest_wait_seconds`, `tq_longest_wait_seconds`"),
+    ("a tenant's service", "`tq_tenant_service_seconds_total`"),
+    ("a tenant's mean wait", "`tq_tenant_wait_seconds_total` / `tq_tenant_waits_total`"),
+    ("busy and available slots", "`tq_busy_slot_seconds_total`, `tq_slot_seconds_total`"),
+    ("leader, epoch", "`tq_scheduler_is_leader`, `tq_leader_epoch`"),
+    (
+        "transitions, fenced writes",
+        "`tq_scheduler_terms_total`, `tq_scheduler_fenced_writes_total`",
+    ),
+    ("age of the lease", "`tq_leader_lease_age_seconds`"),
+    ("scripts", "`tq_script_seconds`, `tq_script_errors_total`"),
+    ("background loops", "`tq_loop_last_success_age_seconds`"),
+)
+
+LIST = """
 ## All metrics
 """
 
@@ -75,6 +138,8 @@ def text() -> str:
             HEAD,
             *_table("exposed by", "what", "when the process ends", "at a failover", rows=EXPOSERS),
             RULES,
+            *_table("asked for", "metric", rows=WORDS),
+            LIST,
             *_table(
                 "metric", "type", "labels", "exposed by", "meaning",
                 rows=[

@@ -5,12 +5,15 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from tests.store.contract.steps import admit_all, complete, submit, task
+from tests.waiting import BUSY
 from tq_celery.metrics.samples import Samples
 from tq_celery.scheduler.namespace_metrics import fill_namespace
+from tq_celery.scheduler.tenant_series import record_changes
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Limits, WorkerAnnouncement
 from tq_celery.store.gauges import Gauges, TenantGauges, read_gauges
@@ -119,7 +122,7 @@ def test_a_look_takes_as_many_round_trips_whatever_there_is(store: RedisStore, r
     admit_all(store)
     many, took = commands()
     assert few == many
-    assert took < 0.5  # the promise is 50 ms; a machine may be busy with other tests
+    assert took < 0.05 + BUSY
 
 
 def _calls(store: RedisStore) -> int:
@@ -133,27 +136,72 @@ def test_the_number_of_series_stays(store: RedisStore, read: Read) -> None:
     danihodovic/celery-exporter #157: hosts, processes and consumers as labels make series without
     end. No label here holds any of them. Seen to fail with the worker's name as a label.
     """
-    store.submit_many([task(f"t{n}", f"tenant {n % 50}") for n in range(100)], Limits())
+    store.submit_many([task(f"t{n}", f"tenant {n % 50}") for n in range(150)], Limits())
     admit_all(store)
+    serve(store, "host-1-aa", 50)
     store.renew(WorkerAnnouncement("host-1-aa", ("q",), 4, 0), 30_000)
     before = series(read())
     names = []
     for number in range(100):
         names.append(f"{secrets.token_hex(4)}-{number}-{secrets.token_hex(8)}")
-        store.renew(WorkerAnnouncement(names[-1], ("q",), 4, 0), 30_000)
-        store.dispatch(1, ("q",), 1, 1)
-        held = store.read(names[-1], {"q": 1}, 0)
-        store.complete(names[-1], [complete(each.token) for each in held])
-        store.withdraw(names[-1])
-    store.submit_many([task(f"u{n}", f"tenant {n}") for n in range(1_000)], Limits())
+        serve(store, names[-1], 1)
+    store.submit_many([task(f"u{n}", f"tenant {n % 1_000}") for n in range(2_000)], Limits())
     admit_all(store)
+    serve(store, "host-2-bb", 1_000)
 
     after = series(read())
 
-    assert len(after) == len(before) == 143
+    assert len(after) == len(before) == 143 + 15 + 20 * 3
     assert after["tq_tenants"] > 900
     assert not any(name in line for line in after for name in names)
-    assert after['tq_settled_tasks_total{outcome="completed",queue="q"}'] == 100
+    assert after['tq_settled_tasks_total{outcome="completed",queue="q"}'] == 1_150
+    assert after['tq_service_seconds_total{queue="q"}'] == 1.15
+    counted = [name for name in after if name.startswith("tq_tenant_service")]
+    assert len(counted) == 21
     shown = [value for name, value in after.items() if name.startswith("tq_tenant_waiting")]
     assert len(shown) == 21
     assert sum(shown) == after['tq_pending_tasks{queue="q"}']
+
+
+def serve(store: RedisStore, worker: str, count: int) -> None:
+    """Let a worker come, do some tasks and go; then let the leader look at the accounts."""
+    store.renew(WorkerAnnouncement(worker, ("q",), 4, 0), 30_000)
+    while count > 0:
+        store.dispatch(1, ("q",), min(count, 500), 500)
+        held = store.read(worker, {"q": 500}, 0)
+        count -= len(held)
+        store.complete(worker, [complete(each.token) for each in held])
+    store.withdraw(worker)
+    account(store)
+
+
+def account(store: RedisStore) -> None:
+    store.account(1, 4, 1, 1_000, record_changes(store.accounts(), 20))
+
+
+def test_no_counter_falls_while_it_is_shown(store: RedisStore, read: Read) -> None:
+    """Who gets series takes nothing from ``other``, and who loses them adds nothing.
+
+    Seen to fail with ``other`` as what all got less what those got that are shown.
+    """
+    looks: list[dict[str, float]] = []
+    for step in range(1, 4):
+        # thirty newcomers, each of which gets more than anybody before
+        crowd = [f"tenant {step}.{n % 30}" for n in range(30 * step)]
+        store.submit_many([task(f"{step}.{n}", each) for n, each in enumerate(crowd)], Limits())
+        admit_all(store)
+        store.renew(WorkerAnnouncement("w", ("q",), 4, 0), 30_000)
+        store.dispatch(1, ("q",), 500, 500)
+        held = store.read("w", {"q": 500}, 0)
+        store.complete("w", [complete(each.token) for each in held])
+        looks.append(series(read()))
+        account(store)
+        looks.append(series(read()))
+    for before, after in pairwise(looks):
+        counters = [name for name in after if "_total" in name and name in before]
+        assert not [name for name in counters if after[name] < before[name]]
+    other = [look['tq_tenant_service_seconds_total{tenant="other"}'] for look in looks]
+    assert other == [0.03, 0.03, 0.09, 0.09, 0.18, 0.18]
+    assert sum("tq_tenant_service" in name for name in looks[-1]) == 21
+    assert looks[-1]['tq_tenant_service_seconds_total{tenant="tenant 3.0"}'] == 0.003
+    assert looks[-1]['tq_service_seconds_total{queue="q"}'] == 0.18

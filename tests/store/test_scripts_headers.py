@@ -39,7 +39,9 @@ ALLOW_OOM = {
     "close_drained",
 }
 #: Write under the leader's epoch.
-FENCED = {"admit", "promote", "dispatch", "rerank", "regroup", "bury_ingress", "bury_delayed"}
+FENCED = {
+    "admit", "promote", "dispatch", "rerank", "regroup", "bury_ingress", "bury_delayed", "account",
+}  # fmt: skip
 #: Commands that only read.
 READS = {
     "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HSCAN", "PTTL", "SISMEMBER",

@@ -61,7 +61,33 @@ _STATES = {
 _NAMESPACE = _all(
     "leader",
     ("tq_accepted_tasks_total", "counter", "queue", "Tasks accepted."),
+    ("tq_admitted_tasks_total", "counter", "queue", "Tasks moved from ingress to pending."),
+    ("tq_promoted_tasks_total", "counter", "queue", "Tasks moved from delayed to pending, as due."),
     ("tq_settled_tasks_total", "counter", "queue outcome", "Tasks settled, by how they ended."),
+    (
+        "tq_reclaimed_deliveries_total", "counter", "queue",
+        "Deliveries taken back because their worker was lost, or no worker was there.",
+    ),
+    (
+        "tq_returned_deliveries_total", "counter", "queue",
+        "Deliveries that a worker gave back: at its stop, over a rate limit, or to a free slot.",
+    ),
+    (
+        "tq_duplicates_suppressed_total", "counter", "queue step",
+        "Submits of a known key, and ends of deliveries that had been settled or taken back.",
+    ),
+    (
+        "tq_deadline_tasks_total", "counter", "queue",
+        "Tasks with a deadline that completed, failed, expired, were ignored or rejected.",
+    ),
+    (
+        "tq_deadlines_missed_total", "counter", "queue",
+        "Those of them that ended after their deadline; on it is in time.",
+    ),
+    (
+        "tq_service_seconds_total", "counter", "queue",
+        "Time that settled tasks ran, as their workers reported it.",
+    ),
     *(
         (f"tq_{state}_tasks", "gauge", "queue", meaning)
         for state, meaning in _STATES.items()
@@ -73,6 +99,10 @@ _NAMESPACE = _all(
     (
         "tq_oldest_wait_seconds", "gauge", "queue",
         "Longest wait among the tasks that are next of their tenants; 0 when none is pending.",
+    ),
+    (
+        "tq_longest_wait_seconds", "gauge", "queue",
+        "Longest wait of the tasks that ended in this or the last hour of the server's clock.",
     ),
     ("tq_ingress_wait_seconds", "gauge", "", "Wait of the first task in ingress; 0 without one."),
     ("tq_waiting_tenants", "gauge", "queue", "Tenants that compete for the queue's slots."),
@@ -86,6 +116,11 @@ _NAMESPACE = _all(
     ("tq_lapsed_workers", "gauge", "", "Workers whose lease ran out, not recovered yet."),
     ("tq_slots", "gauge", "", "Slots that live workers offer."),
     ("tq_busy_slots", "gauge", "", "Slots of live workers that have a delivery."),
+    (
+        "tq_slot_seconds_total", "counter", "",
+        "Time that slots were offered, as the leader sees it every 5 s.",
+    ),
+    ("tq_busy_slot_seconds_total", "counter", "", "The same of slots that had a delivery."),
     ("tq_starved", "gauge", "", "1 while work waits for a slot."),
     ("tq_dead_letters", "gauge", "", "Dead letters kept."),
     ("tq_dropped_entries_total", "counter", "stream", "Entries that the cap of a stream dropped."),
@@ -100,6 +135,18 @@ _NAMESPACE = _all(
     (
         "tq_tenant_oldest_wait_seconds", "gauge", "tenant",
         "Wait of the tenant's next pending task; 0 when none is pending.",
+    ),
+    (
+        "tq_tenant_service_seconds_total", "counter", "tenant",
+        "Time that the tenant's settled tasks ran; of `other`, those of tenants without series.",
+    ),
+    (
+        "tq_tenant_waits_total", "counter", "tenant",
+        "Settled tasks of the tenant that had been dispatched.",
+    ),
+    (
+        "tq_tenant_wait_seconds_total", "counter", "tenant",
+        "Time that those waited, from submitted, or due, to the dispatch that ended them.",
     ),
     ("tq_tenant_weight", "gauge", "tenant", "Weight of the tenant; not of `other`."),
     ("tq_tenant_paused", "gauge", "tenant", "1 while the tenant is paused; not of `other`."),

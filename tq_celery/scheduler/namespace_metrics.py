@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from tq_celery.metrics.definitions import OTHER
 from tq_celery.metrics.samples import Samples
-from tq_celery.scheduler.tenant_series import series_of
+from tq_celery.scheduler.tenant_series import counted, series_of
 from tq_celery.states import Outcome
+from tq_celery.store.accounts import slots_of
+from tq_celery.store.accounts_contract import Served
 from tq_celery.store.gauges import Gauges, QueueGauges, TenantGauges
 
 __all__ = ["fill_namespace"]
 
 _LIVE = ("submitted", "delayed", "pending", "dispatched")
+#: Counters of a queue by their word in the store, and what one is in the unit of the metric.
+_FLOWS = {
+    "admitted": ("tq_admitted_tasks_total", 1),
+    "promoted": ("tq_promoted_tasks_total", 1),
+    "reclaimed": ("tq_reclaimed_deliveries_total", 1),
+    "returned": ("tq_returned_deliveries_total", 1),
+    "due": ("tq_deadline_tasks_total", 1),
+    "missed": ("tq_deadlines_missed_total", 1),
+    "service": ("tq_service_seconds_total", 1e6),
+}
+#: Steps in which a duplicate is suppressed, by the word in the store.
+_SUPPRESSED = {"repeated": "submit", "resettled": "settle"}
+#: Ms of an hour, and what stands behind the hour in a queue's longest wait.
+_HOUR, _LONGEST = 3_600_000, 10**10
 #: Streams whose cap may drop entries.
 _CAPPED = ("results", "dead")
 
@@ -20,6 +37,7 @@ def fill_namespace(samples: Samples, gauges: Gauges, *, tenants: int, ttl: float
         _fill_queue(samples, gauges, queue, each)
     _fill_workers(samples, gauges)
     _fill_tenants(samples, gauges, tenants)
+    _fill_served(samples, gauges, tenants)
     for stream in _CAPPED:
         samples.add("tq_dropped_entries_total", gauges.count("dropped", stream), stream=stream)
     for name, value in {
@@ -51,6 +69,10 @@ def _fill_queue(samples: Samples, gauges: Gauges, queue: str, each: QueueGauges)
     samples.add("tq_accepted_tasks_total", count("accepted"), queue=queue)
     for outcome, number in settled.items():
         samples.add("tq_settled_tasks_total", number, queue=queue, outcome=outcome)
+    for word, (name, unit) in _FLOWS.items():
+        samples.add(name, count(word) / unit, queue=queue)
+    for word, step in _SUPPRESSED.items():
+        samples.add("tq_duplicates_suppressed_total", count(word), queue=queue, step=step)
     # what workers hold is counted as dispatched by the scripts
     live["dispatched"] = max(0, live["dispatched"] - each.running)
     for word, number in {**live, "running": each.running}.items():
@@ -59,6 +81,7 @@ def _fill_queue(samples: Samples, gauges: Gauges, queue: str, each: QueueGauges)
     for name, value in {
         "tq_missing_tasks": missing,
         "tq_oldest_wait_seconds": _age(gauges.now, each.oldest),
+        "tq_longest_wait_seconds": _longest(gauges, queue) / 1000,
         "tq_waiting_tenants": each.tenants,
         "tq_gated_tenants": each.gated,
         "tq_unranked_tenants": each.unranked,
@@ -70,13 +93,22 @@ def _fill_queue(samples: Samples, gauges: Gauges, queue: str, each: QueueGauges)
         samples.add(name, float(value), queue=queue)
 
 
+def _longest(gauges: Gauges, queue: str) -> int:
+    """Return the longest wait seen in this hour or the one before, ms."""
+    hour = gauges.now // _HOUR
+    kept = (divmod(gauges.count(f"longest{turn}", queue), _LONGEST) for turn in (0, 1))
+    return max((wait for of, wait in kept if of >= hour - 1), default=0)
+
+
 def _fill_workers(samples: Samples, gauges: Gauges) -> None:
-    alive = [worker for worker in gauges.workers if worker.expires > gauges.now]
-    busy = sum(min(each.slots, gauges.holding.get(each.worker, 0)) for each in alive)
-    samples.add("tq_live_workers", len(alive))
-    samples.add("tq_lapsed_workers", len(gauges.workers) - len(alive))
-    samples.add("tq_slots", sum(each.slots for each in alive))
+    alive = sum(worker.expires > gauges.now for worker in gauges.workers)
+    slots, busy = slots_of(gauges.workers, gauges.holding, gauges.now)
+    samples.add("tq_live_workers", alive)
+    samples.add("tq_lapsed_workers", len(gauges.workers) - alive)
+    samples.add("tq_slots", slots)
     samples.add("tq_busy_slots", busy)
+    samples.add("tq_slot_seconds_total", gauges.count("slot_ms", "offered") / 1000)
+    samples.add("tq_busy_slot_seconds_total", gauges.count("slot_ms", "busy") / 1000)
 
 
 def _fill_tenants(samples: Samples, gauges: Gauges, most: int) -> None:
@@ -97,3 +129,11 @@ def _fill_tenants(samples: Samples, gauges: Gauges, most: int) -> None:
         samples.add("tq_tenant_paused", float(each.paused), tenant=label)
     add("other", series.other)
     samples.add("tq_tenants", gauges.tenants)
+
+
+def _fill_served(samples: Samples, gauges: Gauges, most: int) -> None:
+    others = Served(*(gauges.count("other", word) for word in ("service", "waits", "waited")))
+    for label, each in {**counted(gauges.served, gauges.tenant, most), OTHER: others}.items():
+        samples.add("tq_tenant_service_seconds_total", each.micros / 1e6, tenant=label)
+        samples.add("tq_tenant_waits_total", each.waits, tenant=label)
+        samples.add("tq_tenant_wait_seconds_total", each.waited / 1000, tenant=label)

@@ -6,7 +6,8 @@
         |                           +--> dispatch
         +--wakes--> promote --------+
         +--wakes----------------------> dispatch
-    leader   (election)  starts and ends the four above
+    account   every few seconds: tenants' series, the time of the slots
+    leader   (election)  starts and ends the five above
     reclaim  runs whether this process leads or not
 
 Each loop is a thread with a store of its own, so admission's packing in Python overlaps with the
@@ -27,6 +28,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from tq_celery.logs import Log
+from tq_celery.scheduler.account import Account
 from tq_celery.scheduler.admit import Admit
 from tq_celery.scheduler.arrivals import BLOCK, Arrivals, Handover
 from tq_celery.scheduler.dispatch import ADMITTED, Dispatch
@@ -101,7 +103,7 @@ class Scheduler:
             loop.stop()
         # Writers finish the script they are in; the reader may stay blocked, it writes nothing.
         deadline = time.monotonic() + QUIESCE
-        for loop in (self._dispatch, self._admit, self._promote):
+        for loop in (self._dispatch, self._admit, self._promote, self._account):
             loop.join(max(0.0, deadline - time.monotonic()))
         self._reclaim.stop()
         self._election.stop()
@@ -180,6 +182,9 @@ class Scheduler:
             ranking=ranking, handover=handover, batch=settings.batch,
             admit=self._admit.wake, woken=self._woken, block=BLOCK,
         )  # fmt: skip
+        self._account = Account(
+            self._store(), self.leadership, stats, quiet, tenants=settings.metrics_tenants
+        )
         self._election_store = self._store(max(0.5, settings.leader_ttl / 2))
         self._election = Election(
             self._election_store, self.leadership, stats, quiet,
@@ -189,7 +194,9 @@ class Scheduler:
             self._store(), stats, quiet,
             lease=settings.lease, budget=settings.delivery_budget, batch=settings.batch,
         )  # fmt: skip
-        self._term_loops: list[Loop] = [self._arrivals, self._admit, self._promote, self._dispatch]
+        self._term_loops: list[Loop] = [
+            self._arrivals, self._admit, self._promote, self._dispatch, self._account,
+        ]  # fmt: skip
         # In the order in which one round of each gets a task from ingress to exec.
         self._loops: list[Loop] = [self._election, *self._term_loops, self._reclaim]
 

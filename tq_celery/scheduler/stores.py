@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tq_celery.settings import Settings
+from tq_celery.store.accounts_contract import AccountsStore
 from tq_celery.store.client import connect
 from tq_celery.store.contract import LeaderStore
 from tq_celery.store.redis_store import RedisStore
@@ -18,7 +19,7 @@ TIMEOUT = 5.0
 BLOCKING = 1.0
 
 
-class SchedulerStore(LeaderStore, Protocol):
+class SchedulerStore(LeaderStore, AccountsStore, Protocol):
     """A leader's store that can also start an empty namespace."""
 
     def seed(self, settings: Settings) -> dict[str, str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from tq_celery.states import Outcome
+from tq_celery.store.accounts_contract import AccountsStore
 from tq_celery.store.record import TaskKey
 from tq_celery.store.stopping_contract import StoppingStore
 
@@ -393,5 +394,5 @@ class WorkerStore(Protocol):
         """Forget obituaries that have been written, and their payloads."""
 
 
-class Store(ProducerStore, LeaderStore, WorkerStore, StoppingStore, Protocol):
+class Store(ProducerStore, LeaderStore, WorkerStore, StoppingStore, AccountsStore, Protocol):
     """All of the above."""

@@ -13,6 +13,8 @@ from typing import Any
 
 import redis
 
+from tq_celery.store.accounts import unpack_served
+from tq_celery.store.accounts_contract import Served
 from tq_celery.store.contract import WorkerAnnouncement
 from tq_celery.store.inspect import ask
 from tq_celery.store.keys import GROUP, Keys
@@ -68,6 +70,8 @@ class Gauges:
     #: ``<word>:<queue>`` and ``dropped:<stream>`` to count.
     counters: Mapping[str, int] = field(default_factory=dict)
     queues: dict[str, QueueGauges] = field(default_factory=dict)
+    #: What tenants got of which records are kept.
+    served: Mapping[bytes, Served] = field(default_factory=dict)
     #: How many tenants have live tasks, and those that were looked at.
     tenants: int = 0
     tenant: dict[bytes, TenantGauges] = field(default_factory=dict)
@@ -99,7 +103,7 @@ def _read_namespace(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
     scans = [("HSCAN", name(word), 0, "COUNT", MOST) for word in _TENANT_HASHES]
     (
         (seconds, micros), config, epoch, left, first, dead, draining, starved, counters,
-        queues, paused, leases, offers, tenants, held_tenants, standbys, *found,
+        queues, paused, leases, offers, tenants, held_tenants, standbys, records, *found,
     ) = ask(
         client,
         "metrics",
@@ -120,6 +124,7 @@ def _read_namespace(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
             ("HLEN", name("live")),
             ("SSCAN", name("paused_tenants"), 0, "COUNT", MOST),
             ("ZRANGE", name("standbys"), 0, MOST - 1, "WITHSCORES"),
+            ("HGETALL", name("service")),
             *scans,
         ],
     )  # fmt: skip
@@ -137,6 +142,7 @@ def _read_namespace(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
     served = {queue for worker in gauges.workers for queue in worker.queues}
     for queue in sorted({*(raw.decode() for raw in queues), *served}):
         gauges.queues[queue] = QueueGauges(paused=queue.encode() in paused)
+    gauges.served = unpack_served(records)
     gauges.tenants = int(tenants)
     _take_tenants(gauges, dict(zip(_TENANT_HASHES, (page for _, page in found), strict=True)))
     for tenant in held_tenants[1]:

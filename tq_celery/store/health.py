@@ -46,6 +46,8 @@ KEY_TYPES = {
     "paused_tenants": "set",
     "paused_queues": "set",
     "counters": "hash",
+    "service": "hash",
+    "accounted": "string",
     "done:new": "hash",
     "done:old": "hash",
     "results": "stream",

@@ -54,6 +54,10 @@ weights, caps                 hash    tenant -> weight, max_running; operator; k
 paused_tenants                set     tenants that are paused; operator; kept
 paused_queues                 set     queues that are paused; operator; kept
 counters                      hash    ``<word>:<queue>`` -> count; scripts; kept
+service                       hash    tenant -> service it got and how long it waited, packed;
+                                      settle, account; kept for an hour after a tenant's last
+                                      task, of at most 5,000 beside those with settings
+accounted                     string  ms until which the time of slots is counted; account; kept
 done:new, done:old            hash    key -> digest of settled tasks; complete; done memory
 done:since                    string  ms when ``done:new`` was started; complete; kept
 results                       stream  one entry per settled task; complete, bury; capped

@@ -7,6 +7,7 @@ until :attr:`MemoryStore.now` is set, blocking calls return at once, and nothing
 
 from __future__ import annotations
 
+from tq_celery.store.memory.account import Account
 from tq_celery.store.memory.operate import Operate
 from tq_celery.store.memory.regroup import Regroup
 from tq_celery.store.memory.stop import Stop
@@ -16,7 +17,7 @@ from tq_celery.store.memory.work import Work
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore(Submit, Regroup, Work, Operate, Stop):
+class MemoryStore(Submit, Regroup, Work, Operate, Stop, Account):
     """Implements :class:`~tq_celery.store.contract.Store` and the operator's actions.
 
     ``ns`` holds everything, under the names of the Redis keys.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tq_celery.settings import Settings
+from tq_celery.store.accounts import RedisAccounts
 from tq_celery.store.base import LONGEST_BLOCK
 from tq_celery.store.client import connect
 from tq_celery.store.leader import RedisLeader
@@ -14,7 +15,9 @@ from tq_celery.store.worker import RedisWorker
 __all__ = ["RedisStore"]
 
 
-class RedisStore(RedisProducer, RedisLeader, RedisWorker, RedisOperator, RedisStopping):
+class RedisStore(
+    RedisProducer, RedisLeader, RedisWorker, RedisOperator, RedisStopping, RedisAccounts
+):
     """A namespace on a server; implements :class:`~tq_celery.store.contract.Store`.
 
     Every method is one script or one read. Server errors arrive as StoreError or

@@ -11,12 +11,19 @@ from typing import Any, Protocol
 
 import redis
 
-from tests.store.contract.view import View, Waiting
+from tests.store.contract.view import View, Waiting, split_counters
 from tq_celery.settings import Settings
+from tq_celery.store.accounts_contract import SERVED
 from tq_celery.store.contract import Token
 from tq_celery.store.keys import Keys
 from tq_celery.store.memory_store import MemoryStore
-from tq_celery.store.record import DELIVERY, TaskKey, unpack_delayed, unpack_record
+from tq_celery.store.record import (
+    DELIVERY,
+    NO_DEADLINE,
+    TaskKey,
+    unpack_delayed,
+    unpack_record,
+)
 from tq_celery.store.redis_store import RedisStore
 
 __all__ = ["Lab", "MemoryLab", "RedisLab", "wipe"]
@@ -85,8 +92,11 @@ class MemoryLab:
             for where, tasks in ns.pending.items()
             if tasks
         }
+        counters, flows = split_counters((f"{w}:{q}", n) for (w, q), n in ns.counters.items())
         return View(
-            counters=_nonzero((f"{w}:{q}", n) for (w, q), n in ns.counters.items()),
+            counters=counters,
+            flows=flows,
+            service={t: (s.micros, s.waits, s.shown) for t, s in ns.service.items()},
             live=_nonzero(ns.live_of.items()),
             running=_nonzero(ns.running_of.items()),
             payload=set(ns.payload),
@@ -126,6 +136,18 @@ class MemoryLab:
                     unpack_record(r.record).attempts,
                     r.worker,
                     r.settlement.token.epoch,
+                )
+                for r in ns.results
+            ],
+            ends=[
+                _end(
+                    r.queue,
+                    r.tenant,
+                    r.settlement.outcome.value,
+                    r.settlement.started,
+                    r.settlement.finished,
+                    r.dispatched,
+                    unpack_record(r.record).deadline,
                 )
                 for r in ns.results
             ],
@@ -204,7 +226,10 @@ class RedisLab:
 
     def view(self) -> View:
         view, prefix = View(), self.keys
-        view.counters = _nonzero((k.decode(), int(v)) for k, v in self._hash("counters").items())
+        counted = ((name.decode(), int(n)) for name, n in self._hash("counters").items())
+        view.counters, view.flows = split_counters(counted)
+        served = {t: SERVED.unpack(raw) for t, raw in self._hash("service").items()}
+        view.service = {t: (s[0], s[1], s[4]) for t, s in served.items()}
         view.live = _nonzero((k, int(v)) for k, v in self._hash("live").items())
         view.running = _nonzero((k, int(v)) for k, v in self._hash("running").items())
         view.payload = set(self._hash("payload"))
@@ -250,7 +275,15 @@ class RedisLab:
         view.revoked = {mark.decode() for mark in self.client.zrange(prefix.name("revoked"), 0, -1)}
         view.draining = set(self._hash("draining"))
         view.done = set(self._hash("done:new")) | set(self._hash("done:old"))
-        view.results = [_result(fields) for _, fields in self._stream(prefix.name("results"))]
+        records = [fields for _, fields in self._stream(prefix.name("results"))]
+        view.results = [_result(fields) for fields in records]
+        view.ends = [
+            _end(
+                f[b"queue"].decode(), f[b"tenant"], f[b"outcome"].decode(), float(f[b"started"]),
+                float(f[b"finished"]), int(f[b"dispatched"]), int(f[b"deadline"]),
+            )
+            for f in records
+        ]  # fmt: skip
         view.dead = [
             (fields.get(b"key", b""), fields[b"reason"].decode())
             for _, fields in self._stream(prefix.name("dead"))
@@ -327,3 +360,13 @@ def _result(f: dict[bytes, bytes]) -> tuple[Any, ...]:
         f[b"worker"].decode(),
         int(f[b"epoch"]),
     )
+
+
+def _end(
+    queue: str, tenant: bytes, outcome: str, started: float, finished: float, dispatched: int,
+    deadline: int,
+) -> tuple[str, bytes, str, int, bool, bool | None]:  # fmt: skip
+    """Return what is known of an end; an end before the start, or without one, was no service."""
+    ran = max(0, round((finished - started) * 1000)) if started > 0 else 0
+    late = finished > deadline if deadline < NO_DEADLINE else None
+    return queue, tenant, outcome, ran, dispatched > 0, late

@@ -129,9 +129,12 @@ def announce(worker: str, *queues: str, slots: int = 4) -> WorkerAnnouncement:
     return WorkerAnnouncement(worker, queues, slots, 0)
 
 
-def complete(token: Token, outcome: Outcome = Outcome.COMPLETED) -> Settlement:
-    """Return a settlement of the delivery."""
-    return Settlement(token, outcome, digest("settled"), 1.0, 2.0)
+def complete(
+    token: Token, outcome: Outcome = Outcome.COMPLETED, ran: float | None = 1.0
+) -> Settlement:
+    """Return a settlement of a delivery that ran for some ms; None: it never started."""
+    started = 0.0 if ran is None else 50.0
+    return Settlement(token, outcome, digest("settled"), started, 50.0 + (ran or 0.0))
 
 
 def dispatch_all(store: Any, *queues: str, epoch: int = 1, batch: int = MAX_BATCH) -> int:

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.store.contract.lab import Lab
 
-__all__ = ["QUEUES", "StoppingRules", "numbers", "queues", "some_queues", "tenants"]
+__all__ = ["QUEUES", "StoppingRules", "name_of", "numbers", "queues", "some_queues", "tenants"]
 
 QUEUES = ("a", "b", "c")
 TENANTS = (b"x", b"y", b":z{}\x00")
@@ -18,6 +18,14 @@ queues = st.sampled_from(QUEUES)
 some_queues = st.lists(queues, min_size=1, max_size=3, unique=True)
 tenants = st.sampled_from(TENANTS)
 numbers = st.integers(0, 1000)
+
+
+def name_of(number: int) -> str:
+    """Return a task's name; all are as long, so that members sort by them in the order they came.
+
+    On a server they sort by the ms in which they came first.
+    """
+    return f"n{number:05d}"
 
 
 class StoppingRules(RuleBasedStateMachine):
@@ -32,7 +40,7 @@ class StoppingRules(RuleBasedStateMachine):
     @rule(chosen=st.lists(numbers, min_size=1, max_size=4))
     def revoke(self, chosen: list[int]) -> None:
         """Revoke tasks that wait, run, have ended or were never there."""
-        ids = [f"n{number % (self.names + 2)}" for number in chosen]
+        ids = [name_of(number % (self.names + 2)) for number in chosen]
         self.both(lambda lab: lab.store.revoke(ids))
 
     @rule(step=st.integers(2, 4), where=st.sampled_from(["delayed", "ingress", "pending", "exec"]))

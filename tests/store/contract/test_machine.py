@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 )
 
 from tests.store.contract.lab import Lab, MemoryLab, RedisLab, wipe
+from tests.store.contract.operator_rules import OperatorRules
 from tests.store.contract.steps import (
     NO_LIMITS,
     admit_all,
@@ -32,6 +33,7 @@ from tests.store.contract.steps import (
 from tests.store.contract.stopping_rules import (
     QUEUES,
     StoppingRules,
+    name_of,
     numbers,
     queues,
     some_queues,
@@ -51,7 +53,7 @@ BUDGET = 2
 workers = st.sampled_from(WORKERS)
 
 
-class Life(StoppingRules):
+class Life(StoppingRules, OperatorRules):
     """Everything that producers, leaders, workers and operators may do, in any order."""
 
     def __init__(self, server: Any) -> None:
@@ -114,7 +116,7 @@ class Life(StoppingRules):
         for _ in range(count):
             self.names += 1
             made = task(
-                f"n{self.names}",
+                name_of(self.names),
                 tenant,
                 queue,
                 cost=cost,
@@ -127,7 +129,7 @@ class Life(StoppingRules):
     @rule(number=numbers, other=st.booleans())
     def submit_again(self, number: int, other: bool) -> None:
         """A blind retry, or another message under the same key."""
-        name = f"n{number % (self.names + 1)}"
+        name = name_of(number % (self.names + 1))
         made = task(name, digest=b"another message." if other else task(name).digest)
         if any(
             made.key.encode() in known
@@ -194,6 +196,7 @@ class Life(StoppingRules):
         self.both(lambda lab: lab.store.dispatch(old, QUEUES, 100, 10))
         self.both(lambda lab: lab.store.rerank(old, 1, "a", b"x", []))
         self.both(lambda lab: lab.store.regroup(old, {"a": "b"}))
+        self.both(lambda lab: lab.store.account(old, 4, 2, 1_000, {b"x": "shown"}))
         assert differences(before, self.redis.view()) == {}
 
     @rule(groups=st.dictionaries(queues, queues, min_size=1))
@@ -235,12 +238,15 @@ class Life(StoppingRules):
         numbers=st.lists(numbers, min_size=1, max_size=5),
         outcome=st.sampled_from([Outcome.COMPLETED, Outcome.FAILED, Outcome.RETRIED]),
         twice=st.booleans(),
+        ran=st.sampled_from([None, 0.0, -3.0, 0.0006, 27.0, 1e6]),
     )
-    def complete(self, numbers: list[int], outcome: Outcome, twice: bool) -> None:
+    def complete(
+        self, numbers: list[int], outcome: Outcome, twice: bool, ran: float | None
+    ) -> None:
         pairs = [pair for number in numbers if (pair := self._pick(number, stale=True))]
         for _ in range(1 + twice):
             answers = [
-                lab.store.complete("w1", [complete(pair[i], outcome) for pair in pairs])
+                lab.store.complete("w1", [complete(pair[i], outcome, ran) for pair in pairs])
                 for i, lab in enumerate(self.labs)
             ]
             assert answers[0] == answers[1]
@@ -303,24 +309,6 @@ class Life(StoppingRules):
 
     # -- operators -----------------------------------------------------------------------------
 
-    @rule(tenant=tenants, weight=st.sampled_from([0.01, 1.0, 3.0, 100.0]))
-    def weigh(self, tenant: bytes, weight: float) -> None:
-        self.each(lambda lab: lab.store.set_weight(tenant, weight))
-
-    @rule(tenant=tenants, cap=st.sampled_from([None, 1, 2]))
-    def cap(self, tenant: bytes, cap: int | None) -> None:
-        self.each(lambda lab: lab.store.set_cap(tenant, cap))
-
-    @rule(tenant=tenants, pause=st.booleans())
-    def pause_tenant(self, tenant: bytes, pause: bool) -> None:
-        self.both(
-            lambda lab: (lab.store.pause_tenant if pause else lab.store.resume_tenant)(tenant)
-        )
-
-    @rule(queue=queues, pause=st.booleans())
-    def pause_queue(self, queue: str, pause: bool) -> None:
-        self.both(lambda lab: (lab.store.pause_queue if pause else lab.store.resume_queue)(queue))
-
     @rule(
         policy=st.sampled_from(["fifo", "priority", "edf", "wfq"]),
         within=st.sampled_from(["arrival", "priority", "deadline"]),
@@ -346,10 +334,12 @@ class Life(StoppingRules):
         for view in (mine, theirs):
             # in which order a purge finds what it removes is nobody's business
             view.results.sort()
+            view.ends.sort(key=repr)
             view.obituary = {queue: sorted(each) for queue, each in view.obituary.items()}
         found = differences(mine, theirs)
         assert not found, found
         theirs.assert_conserved()
+        self.assert_served(theirs)
 
 
 def _numbered(record: bytes) -> bytes:

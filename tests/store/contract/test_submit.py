@@ -9,7 +9,7 @@ import pytest
 
 from tests.store.contract.lab import Lab
 from tests.store.contract.steps import admit_all, complete, submit, task
-from tests.store.contract.view import View, differences
+from tests.store.contract.view import View, differences, suppressed
 from tq_celery.errors import DuplicateTaskError, PayloadTooLargeError, QueueFullError
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Limits, Token
@@ -74,7 +74,7 @@ def test_a_repeat_changes_nothing(lab: Lab) -> None:
     submit(lab.store, *made)
     before = lab.view()
     assert [receipt.status for receipt in submit(lab.store, *made)] == ["repeat", "repeat"]
-    assert lab.view() == before
+    assert suppressed(before, lab.view()) == 2
 
 
 def test_another_message_under_the_same_key_is_refused(lab: Lab) -> None:
@@ -82,7 +82,7 @@ def test_another_message_under_the_same_key_is_refused(lab: Lab) -> None:
     before = lab.view()
     with pytest.raises(DuplicateTaskError, match="n"):
         lab.store.submit(task("n", digest=b"another message."), Limits())
-    assert lab.view() == before
+    assert suppressed(before, lab.view()) == 1
 
 
 @pytest.mark.parametrize("end", ["completed", "buried"])
@@ -101,7 +101,7 @@ def test_a_settled_task_is_remembered(lab: Lab, end: str) -> None:
     assert submit(lab.store, task("n"))[0].status == "repeat"
     with pytest.raises(DuplicateTaskError):
         lab.store.submit(task("n", digest=b"another message."), Limits())
-    assert lab.view() == before
+    assert suppressed(before, lab.view()) == 2
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_second_run_repeats_the_first_run_s_retry(lab: Lab) -> None:
     before = lab.view()
     again = child(token, digest=b"other arguments.")
     assert lab.store.submit(again, Limits()).status == "repeat"
-    assert lab.view() == before
+    assert suppressed(before, lab.view()) == 1
 
 
 def test_the_done_memory_forgets_by_count(make_lab: Callable[..., Lab]) -> None:

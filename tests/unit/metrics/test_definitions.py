@@ -19,7 +19,7 @@ from tq_celery.worker.timings import Timings
 #: What a label may be: bounded sets all of them. A name that comes new is looked at here once.
 LABELS = {
     "queue", "tenant", "outcome", "stream", "policy", "order_within", "loop", "script", "error",
-    "version", "role",
+    "version", "role", "step",
 }  # fmt: skip
 UNITS = ("_seconds", "_total", "_info")
 

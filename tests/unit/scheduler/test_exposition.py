@@ -8,6 +8,7 @@ from tests.unit.scheduler.exposing import exposing, scrape
 from tests.unit.scheduler.support import Bench
 from tq_celery.errors import StoreUnavailableError
 from tq_celery.metrics.samples import Samples
+from tq_celery.store.accounts_contract import Served
 from tq_celery.store.contract import WorkerAnnouncement
 from tq_celery.store.gauges import Gauges, QueueGauges, TenantGauges
 
@@ -22,6 +23,15 @@ GAUGES = Gauges(
     counters={
         "accepted:q": 20, "completed:q": 6, "failed:q": 1, "submitted:q": 1, "delayed:q": 2,
         "pending:q": 6, "dispatched:q": 4, "dropped:results": 5,
+        "admitted:q": 16, "promoted:q": 2, "reclaimed:q": 3, "returned:q": 1, "repeated:q": 5,
+        "resettled:q": 6, "due:q": 4, "missed:q": 1, "service:q": 2_500_000,
+        "other:service": 500_000, "other:waits": 3, "other:waited": 4_500,
+        "longest0:q": 7_000, "longest1:q": 0,
+        "slot_ms:offered": 80_000, "slot_ms:busy": 61_000,
+    },
+    served={
+        b"acme": Served(2_000_000, 6, 12_000, 50_000, shown=1),
+        b"globex": Served(300_000, 1, 0, 50_000, shown=0),
     },
     queues={"q": QueueGauges(running=3, oldest=40_000), "idle": QueueGauges(paused=True)},
     tenants=2,
@@ -49,6 +59,16 @@ def test_the_leader_exposes_the_namespace(bench: Bench) -> None:
         'tq_settled_tasks_total{outcome="completed",queue="q"}': 6,
         'tq_settled_tasks_total{outcome="failed",queue="q"}': 1,
         'tq_settled_tasks_total{outcome="dead",queue="q"}': 0,
+        'tq_admitted_tasks_total{queue="q"}': 16,
+        'tq_promoted_tasks_total{queue="q"}': 2,
+        'tq_reclaimed_deliveries_total{queue="q"}': 3,
+        'tq_returned_deliveries_total{queue="q"}': 1,
+        'tq_duplicates_suppressed_total{queue="q",step="submit"}': 5,
+        'tq_duplicates_suppressed_total{queue="q",step="settle"}': 6,
+        'tq_deadline_tasks_total{queue="q"}': 4,
+        'tq_deadlines_missed_total{queue="q"}': 1,
+        'tq_service_seconds_total{queue="q"}': 2.5,
+        'tq_service_seconds_total{queue="idle"}': 0,
         'tq_submitted_tasks{queue="q"}': 1,
         'tq_delayed_tasks{queue="q"}': 2,
         'tq_pending_tasks{queue="q"}': 6,
@@ -57,6 +77,8 @@ def test_the_leader_exposes_the_namespace(bench: Bench) -> None:
         'tq_missing_tasks{queue="q"}': 0,
         'tq_oldest_wait_seconds{queue="q"}': 60,
         'tq_oldest_wait_seconds{queue="idle"}': 0,
+        'tq_longest_wait_seconds{queue="q"}': 7,
+        'tq_longest_wait_seconds{queue="idle"}': 0,
         'tq_queue_paused{queue="idle"}': 1,
         'tq_queue_workers{queue="q"}': 1,
         'tq_queue_slots{queue="q"}': 4,
@@ -66,6 +88,8 @@ def test_the_leader_exposes_the_namespace(bench: Bench) -> None:
         "tq_lapsed_workers": 1,
         "tq_slots": 4,
         "tq_busy_slots": 3,
+        "tq_slot_seconds_total": 80,
+        "tq_busy_slot_seconds_total": 61,
         "tq_starved": 1,
         "tq_dead_letters": 3,
         "tq_leader_epoch": 7,
@@ -75,6 +99,13 @@ def test_the_leader_exposes_the_namespace(bench: Bench) -> None:
         'tq_tenant_in_flight_tasks{tenant="acme"}': 4,
         'tq_tenant_oldest_wait_seconds{tenant="acme"}': 60,
         'tq_tenant_weight{tenant="acme"}': 2,
+        'tq_tenant_service_seconds_total{tenant="acme"}': 2,
+        'tq_tenant_waits_total{tenant="acme"}': 6,
+        'tq_tenant_wait_seconds_total{tenant="acme"}': 12,
+        'tq_tenant_service_seconds_total{tenant="globex"}': None,
+        'tq_tenant_service_seconds_total{tenant="other"}': 0.5,
+        'tq_tenant_waits_total{tenant="other"}': 3,
+        'tq_tenant_wait_seconds_total{tenant="other"}': 4.5,
         'tq_tenant_waiting_tasks{tenant="globex"}': 4,
         'tq_tenant_in_flight_tasks{tenant="globex"}': 0,
         'tq_tenant_waiting_tasks{tenant="other"}': 0,
@@ -167,3 +198,24 @@ def test_a_loop_that_never_succeeded_is_as_old_as_the_process() -> None:
     seen = scrape(exposing(bench.scheduler, GAUGES))
     assert 0 <= seen['tq_loop_last_success_age_seconds{loop="leader"}'] < 60
     assert seen['tq_loop_failures_total{loop="leader"}'] == 1
+
+
+HOUR, DEEP = 3_600_000, 10**10
+
+
+@pytest.mark.parametrize(
+    "now, kept, longest",
+    [
+        (HOUR * 490_000, {}, 0),
+        (HOUR * 490_000, {"longest0:q": 490_000 * DEEP + 7_000}, 7),
+        (HOUR * 490_001, {"longest0:q": 490_000 * DEEP + 7_000}, 7),
+        (HOUR * 490_001, {"longest0:q": 490_000 * DEEP, "longest1:q": 490_001 * DEEP + 8}, 0.008),
+        (HOUR * 490_002, {"longest0:q": 490_000 * DEEP + 7_000}, 0),
+    ],
+)  # fmt: skip
+def test_the_longest_wait_is_of_this_hour_or_the_last(
+    bench: Bench, now: int, kept: dict[str, int], longest: float
+) -> None:
+    gauges = Gauges(now=now, counters=kept, queues={"q": QueueGauges()})
+    seen = scrape(exposing(bench.scheduler, gauges))
+    assert seen['tq_longest_wait_seconds{queue="q"}'] == longest

@@ -11,7 +11,7 @@
 -- ARGV[8] epoch
 -- ARGV[9] reason
 -- RETURNS 1 when buried, 0 for a stale token
---#include keys clock place ids counts context heads run settle bury raw wake
+--#include keys clock place ids counts context heads run served settle bury raw wake
 load_context()
 local queue, entry, now = ARGV[6], ARGV[7], now_ms()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
@@ -26,8 +26,11 @@ if run then
   if redis.call('DEL', key('starved')) == 1 then wake('credit') end
   return 1
 end
-if redis.call('HEXISTS', queue_key('running', queue), entry) == 1 then return 0 end
 local stream = queue_key('exec', queue)
-if not bury_raw(stream, queue, entry, ARGV[9], now) then return 0 end
+if redis.call('HEXISTS', queue_key('running', queue), entry) == 1
+  or not bury_raw(stream, queue, entry, ARGV[9], now) then
+  redis.call('HINCRBY', key('counters'), 'resettled:' .. queue, 1)
+  return 0
+end
 redis.call('XACK', stream, 'workers', entry)
 return 1

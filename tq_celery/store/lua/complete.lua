@@ -7,7 +7,7 @@
 -- ARGV[4] most keys in the done memory
 -- ARGV[5...] queue, entry, epoch, outcome, digest, started, finished of each delivery
 -- RETURNS one 1 (settled) or 0 (stale token, nothing changed) per delivery
---#include keys clock ids counts context heads run settle wake
+--#include keys clock ids counts context heads run served settle wake
 load_context()
 local now = now_ms()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
@@ -40,10 +40,15 @@ for i = 5, #ARGV, 7 do
     tally('running', run.tenant, -1)
     settled[queue][#settled[queue] + 1] = entry
     released[run.tenant] = context.caps or nil
+  else
+    count('resettled', queue, 1)
   end
   replies[#replies + 1] = run and 1 or 0
 end
-if not payloads[1] then return replies end
+if not payloads[1] then
+  write_counts()
+  return replies
+end
 redis.call('HDEL', key('payload'), unpack(payloads))
 redis.call('HSET', key('done:new'), unpack(done))
 for queue, entries in pairs(settled) do

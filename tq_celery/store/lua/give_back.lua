@@ -8,7 +8,7 @@
 -- ARGV[5] length of the dead-letter stream, 0 untrimmed
 -- ARGV[6...] queue, entry, epoch, counted (1 or 0), delay ms of each delivery
 -- RETURNS one 1 (returned) or 0 (stale token, nothing changed) per delivery
---#include keys clock place ids counts context heads run settle bury aside restore wake
+--#include keys clock place ids counts context heads run served settle bury aside restore wake
 load_context()
 local now = now_ms()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
@@ -19,9 +19,9 @@ for i = 6, #ARGV, 5 do
   if run then
     any = true
     tenants[run.tenant] = context.caps or nil
-    local went = restore(queue, entry, run, { budget = tonumber(ARGV[1]), counted = ARGV[i + 3] == '1',
-      delay = tonumber(ARGV[i + 4]), reason = 'delivery budget spent', worker = '' },
-      limits, tonumber(ARGV[5]), now)
+    local went = restore(queue, entry, run, { word = 'returned', budget = tonumber(ARGV[1]),
+      counted = ARGV[i + 3] == '1', delay = tonumber(ARGV[i + 4]), worker = '',
+      reason = 'delivery budget spent' }, limits, tonumber(ARGV[5]), now)
     delayed = delayed or went == 'delayed'
   end
   replies[#replies + 1] = run and 1 or 0

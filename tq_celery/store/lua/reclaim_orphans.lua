@@ -10,14 +10,15 @@
 -- ARGV[6] length of the dead-letter stream, 0 untrimmed
 -- ARGV[7] most deliveries in this call
 -- RETURNS number taken back
---#include keys clock place ids counts context heads run settle bury aside restore raw recall wake
+--#include keys clock place ids counts context heads run served settle bury aside restore raw recall wake
 -- most slices of run records that one call looks at
 local SLICES = 8
 local queue, age, batch = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7])
 local now, stream, taken = now_ms(), queue_key('exec', queue), 0
 load_context()
 local limits = { tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]) }
-local policy = { budget = 0, counted = false, delay = 0, reason = '', worker = '' }
+local policy = { word = 'reclaimed', budget = 0, counted = false, delay = 0, reason = '',
+  worker = '' }
 local function give(entry)
   local run = current_run(queue, entry, nil)
   if not run then return end

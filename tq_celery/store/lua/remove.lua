@@ -8,7 +8,7 @@
 -- ARGV[5] most keys in the done memory
 -- ARGV[6...] where (ingress, delayed, pending or exec), queue, tenant, member of each
 -- RETURNS one 1 (removed) or 0 (not there, nothing changed) per task
---#include keys clock ids counts context heads run settle outside pull wake
+--#include keys clock ids counts context heads run served settle outside pull wake
 load_context()
 local now, outcome, reason = now_ms(), ARGV[1], ARGV[2]
 local limits = { tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]) }

@@ -34,7 +34,7 @@ end
 -- Ends the tasks whose ids are marked. Making the functions of these steps takes longer than some
 -- commands do, so they are made here, where they are needed.
 local function end_revoked()
---#include counts settle outside
+--#include counts served settle outside
   for _, each in ipairs(revoked) do
     local run = { tenant = each.tenant, record = each.record, epoch = 0 }
     end_outside(each.queue, nil, run, 'revoked', each.digest, 'revoked', now)
@@ -57,6 +57,7 @@ local function take(i)
     outcome, epoch, entry, of_queue = string.match(ARGV[i + 7], '^(%a+)/(%d+)/([^/]+)/(.*)$')
   end
   local seen = seen_before(task_key, with_place(message, queue, tenant, math.max(due, now)))
+  if seen then add(added, 'repeated:' .. queue) end
   -- a second run of a superseded parent repeats its retry: the first acceptance stands
   if seen and (outcome or seen == string.sub(message, 1, 16)) then return 'repeat' end
   if seen then return 'duplicate' end

@@ -8,12 +8,12 @@
 -- ARGV[5] length of the dead-letter stream, 0 untrimmed
 -- ARGV[6] most deliveries in this call
 -- RETURNS number returned; fewer than ARGV[6] means the worker is forgotten
---#include keys clock place ids counts context heads run settle bury aside restore raw recall wake
+--#include keys clock place ids counts context heads run served settle bury aside restore raw recall wake
 load_context()
 local limits = { tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
 local taken = recall_worker(ARGV[1], tonumber(ARGV[6]),
-  { budget = 0, counted = false, delay = 0, reason = '', worker = ARGV[1] }, limits,
-  tonumber(ARGV[5]), now_ms())
+  { word = 'returned', budget = 0, counted = false, delay = 0, reason = '', worker = ARGV[1] },
+  limits, tonumber(ARGV[5]), now_ms())
 write_back()
 wake('workers')
 return taken

@@ -8,6 +8,7 @@ from tq_celery.states import Outcome
 from tq_celery.store.contract import Obituary, Settlement, Token
 from tq_celery.store.memory.index import Index
 from tq_celery.store.memory.ranked import Ranked
+from tq_celery.store.memory.served import note_end
 from tq_celery.store.memory.state import DeadLetter, Exec, Namespace, Result, Run
 from tq_celery.store.record import TaskKey, pack_delayed, pack_record, unpack_record
 
@@ -62,6 +63,7 @@ class Base:
     def _settle(self, run: Run, settlement: Settlement, worker: str) -> bytes:
         """Write a task's one outcome; the caller has closed its run."""
         ns, queue, key = self.ns, settlement.token.queue, unpack_record(run.record).key
+        note_end(ns, run, settlement)
         ns.results.append(
             Result(key, queue, run.tenant, run.record, run.dispatched, settlement, worker)
         )
@@ -81,12 +83,13 @@ class Base:
         outcome: Outcome,
         reason: str,
         epoch: int = 0,
+        dispatched: int = 0,
     ) -> None:
         """End a task that no worker has; whoever waits for it learns that by an obituary."""
         ns, key = self.ns, unpack_record(record).key
         digest, payload = ns.payload.get(key, (b"", None))
         token = Token(queue, b"", epoch)
-        run = Run(epoch, 0, tenant, 0.0, record, 0)
+        run = Run(epoch, 0, tenant, 0.0, record, dispatched)
         self._settle(run, Settlement(token, outcome, digest, 0, ns.now), "")
         entry = ns.entry_id()
         ns.obituary[queue][entry] = Obituary(queue, entry, key, outcome, reason, payload)
@@ -109,15 +112,17 @@ class Base:
             del dead[next(iter(dead))]
 
     def _restore(
-        self, token: Token, run: Run, *, budget: int, counted: bool, delay: int, reason: str,
-        worker: str = "",
+        self, token: Token, run: Run, word: str, *, budget: int, counted: bool, delay: int,
+        reason: str, worker: str = "",
     ) -> None:  # fmt: skip
         """Take a delivery away: back to waiting at its old rank and already paid.
 
+        ``word`` is ``reclaimed`` or ``returned``.
         Unless a retry has superseded it (it is settled as such), or its budget is spent.
         """
         ns, queue, tenant = self.ns, token.queue, run.tenant
         superseded = self._close(token, run)
+        ns.count(word, queue)
         record = unpack_record(run.record)
         if superseded is not None:
             digest, _ = ns.payload.pop(record.key, (b"", b""))

@@ -182,3 +182,4 @@ class Lead(Base):
         else:
             self.index.pend(item.queue, item.tenant, record, item.score)
             self.ns.move(item.queue, source, "pending")
+        self.ns.count("promoted" if source == "delayed" else "admitted", item.queue)

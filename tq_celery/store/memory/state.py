@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tq_celery.states import Outcome
+from tq_celery.store.accounts_contract import Served
 from tq_celery.store.contract import Obituary, Settlement, Token, WorkerAnnouncement
 from tq_celery.store.memory.ranked import Ranked
 from tq_celery.store.stopping_contract import Drained
@@ -128,6 +129,8 @@ class Namespace:
     paused_tenants: set[bytes] = field(default_factory=set)
     paused_queues: set[str] = field(default_factory=set)
     counters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    service: dict[bytes, Served] = field(default_factory=dict)
+    accounted: int = 0
     done: Done = field(default_factory=Done)
     results: list[Result] = field(default_factory=list)
     dead: dict[bytes, DeadLetter] = field(default_factory=dict)

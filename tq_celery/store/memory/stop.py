@@ -191,14 +191,16 @@ class Stop(Base):
             replies.append(taken is not None)
             if taken is None:
                 continue
-            record, epoch, due = taken
+            record, epoch, due, dispatched = taken
             if outcome is Outcome.REVOKED:
-                self._end_outside(item.queue, item.tenant, record, outcome, reason, epoch)
+                self._end_outside(
+                    item.queue, item.tenant, record, outcome, reason, epoch, dispatched
+                )
                 continue
             task = unpack_record(record)
             digest, payload = self.ns.payload.get(task.key, (b"", None))
             token = Token(item.queue, item.member, epoch)
-            run = Run(epoch, 0, item.tenant, 0.0, record, 0)
+            run = Run(epoch, 0, item.tenant, 0.0, record, dispatched)
             self._settle(run, Settlement(token, outcome, digest, 0, self.ns.now), "")
             self.ns.draining[task.key] = Drained(
                 task.key, item.queue, item.tenant, due, task.priority, payload
@@ -213,29 +215,31 @@ class Stop(Base):
 
     def _take(
         self, item: Removal, firsts: dict[tuple[str, bytes], bytes | None], freed: set[bytes]
-    ) -> tuple[bytes, int, int] | None:
-        """Take one member out; returns its record, the epoch of its delivery and its due time."""
+    ) -> tuple[bytes, int, int, int] | None:
+        """Take one member out; returns its record, the epoch of its delivery, when it is due and
+        when it was dispatched.
+        """
         ns, queue, where = self.ns, item.queue, (item.queue, item.tenant)
         if item.where == "ingress":
             entry = ns.ingress.pop(item.member, None)
             if entry is None:
                 return None
             ns.count("submitted", queue, -1)
-            return entry.record, 0, 0
+            return entry.record, 0, 0, 0
         if item.where == "delayed":
             due = ns.delayed.get(item.member)
             if due is None:
                 return None
             ns.delayed.remove(item.member)
             ns.count("delayed", queue, -1)
-            return unpack_delayed(item.member)[2], 0, due
+            return unpack_delayed(item.member)[2], 0, due, 0
         if item.where == "exec":
             run = ns.running[queue].get(item.member)
             if run is None or ns.exec[queue][item.member].worker is not None:
                 return None
             self._close(Token(queue, item.member, run.epoch), run)
             freed.add(item.tenant)
-            return run.record, run.epoch, 0
+            return run.record, run.epoch, 0, run.dispatched
         pending = ns.pending.get(where)
         first = pending.first() if pending is not None else None
         firsts.setdefault(where, first[0] if first is not None else None)
@@ -245,5 +249,5 @@ class Stop(Base):
                 if not tasks:
                     del structure[where]
                 ns.count("pending", queue, -1)
-                return item.member, 0, 0
+                return item.member, 0, 0, 0
         return None

@@ -27,6 +27,7 @@ class Submit(Base):
             raise LateError(ns.now)
         seen = self._seen(key)
         if seen is not None:
+            ns.count("repeated", queue)
             # A second run of a superseded parent repeats its retry: the first one stands.
             if seen == submission.digest or submission.parent is not None:
                 return Receipt("repeat", ns.now)

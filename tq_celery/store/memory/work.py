@@ -47,14 +47,16 @@ class Work(Base):
 
     def withdraw(self, worker: str) -> None:
         """Forget a stopped worker; what it still holds is returned uncounted."""
-        self._recall(worker, budget=0, counted=False, reason="", batch=None)
+        self._recall(worker, "returned", budget=0, counted=False, reason="", batch=None)
         self.ns.wake("workers")
 
     def reclaim(self, worker: str, budget: int, counted: bool, batch: int) -> int:
         """Take back a lapsed worker's deliveries; -1 while its lease is current."""
         if self.ns.leases.get(worker, 0) > self.ns.now:
             return -1
-        taken = self._recall(worker, budget=budget, counted=counted, reason=LOST, batch=batch)
+        taken = self._recall(
+            worker, "reclaimed", budget=budget, counted=counted, reason=LOST, batch=batch
+        )
         self.ns.starved = False
         self.ns.wake("workers")
         return taken
@@ -72,7 +74,7 @@ class Work(Base):
             run = ns.running[queue].get(entry)
             if taken < batch and old and lost and run is not None:
                 token = Token(queue, entry, run.epoch)
-                self._restore(token, run, budget=0, counted=False, delay=0, reason="")
+                self._restore(token, run, "reclaimed", budget=0, counted=False, delay=0, reason="")
                 self.index.release(run.tenant)
                 taken += 1
         if taken:
@@ -130,6 +132,8 @@ class Work(Base):
                 self.ns.payload.pop(key, None)
                 if self.index.release(run.tenant):
                     self.ns.starved = True
+            else:
+                self.ns.count("resettled", item.token.queue)
             replies.append(run is not None)
         if any(replies):
             self._credit()
@@ -144,6 +148,7 @@ class Work(Base):
                 self._restore(
                     item.token,
                     run,
+                    "returned",
                     budget=budget,
                     counted=item.counted,
                     delay=item.delay,
@@ -161,6 +166,7 @@ class Work(Base):
         """Move a delivery to the dead letters."""
         run = self._current(token)
         if run is None:
+            self.ns.count("resettled", token.queue)
             return False
         self._close(token, run)
         self._bury(token, run, reason, worker)
@@ -169,7 +175,7 @@ class Work(Base):
         return True
 
     def _recall(
-        self, worker: str, *, budget: int, counted: bool, reason: str, batch: int | None
+        self, worker: str, word: str, *, budget: int, counted: bool, reason: str, batch: int | None
     ) -> int:
         """Take back a worker's deliveries and obituaries; forget it when it holds nothing more."""
         ns = self.ns
@@ -182,8 +188,9 @@ class Work(Base):
         taken = held[:batch]
         for token, run in taken:
             self._restore(
-                token, run, budget=budget, counted=counted, delay=0, reason=reason, worker=worker
-            )
+                token, run, word, budget=budget, counted=counted, delay=0, reason=reason,
+                worker=worker,
+            )  # fmt: skip
             self.index.release(run.tenant)
         kept = [entry for entry, holder in ns.mourners.items() if holder == worker]
         for entry in kept:

@@ -25,11 +25,13 @@ local function stamp(record, packed_now)
 end
 
 local function admit_gathered(from, epoch)
+  local flow = from == 'delayed' and 'promoted' or 'admitted'
   -- without a policy, tasks run in the order in which they came
   local packed_epoch = struct.pack('>I8', epoch)
   for _, each in ipairs(straight) do
     deliver(each[1], each[2], each[3], each[4], packed_epoch)
     count(from, each[1], -1)
+    count(flow, each[1], 1)
   end
   write_deliveries()
   for queue, tenants in pairs(gathered) do
@@ -40,5 +42,6 @@ local function admit_gathered(from, epoch)
     end
     count(from, queue, -moved)
     count('pending', queue, moved)
+    count(flow, queue, moved)
   end
 end

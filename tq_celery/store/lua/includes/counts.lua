@@ -6,6 +6,17 @@ local function tally(hash, field, by)
 end
 local function count(word, queue, by) tally('counters', word .. ':' .. queue, by) end
 
+-- Keeps the greatest value of a counter's field.
+local greatest = {}
+local function keep_greatest(word, queue, value)
+  local field = word .. ':' .. queue
+  greatest[field] = math.max(value, greatest[field] or 0)
+  tallies.counters[field] = 1 -- is looked at
+end
+
+-- What an include has to do before the counters are written.
+local closing = {}
+
 -- Appends to a stream that may be capped at about `most` entries (0: it is not). The cap is applied
 -- once, at the end of the script, and what it drops is counted.
 local capped = {}
@@ -15,6 +26,7 @@ local function append(word, most, fields)
 end
 
 local function write_counts()
+  for _, step in ipairs(closing) do step() end
   for word, most in pairs(capped) do
     count('dropped', word, redis.call('XTRIM', key(word), 'MAXLEN', '~', most))
   end
@@ -27,12 +39,16 @@ local function write_counts()
       local stop = math.min(start + 499, #fields)
       local old, new, gone = redis.call('HMGET', name, unpack(fields, start, stop)), {}, {}
       for i = start, stop do
-        local value = (old[i - start + 1] or 0) + changes[fields[i]]
+        local field, before = fields[i], old[i - start + 1] or 0
+        local value = before + changes[field]
+        if greatest[field] and hash == 'counters' then
+          value = math.max(tonumber(before), greatest[field])
+        end
         -- tenants at zero leave the hash, so its size follows the active ones
         if value == 0 and hash ~= 'counters' then
-          gone[#gone + 1] = fields[i]
+          gone[#gone + 1] = field
         else
-          new[#new + 1] = fields[i]
+          new[#new + 1] = field
           new[#new + 1] = value
         end
       end

@@ -1,9 +1,11 @@
 -- Takes a delivery away from its worker: back to pending at its old rank and already paid, to
 -- delayed, to the dead letters when the budget is spent, or settled when a retry superseded it.
--- `policy` = {budget, counted, delay ms, reason, worker}; returns the word for what happened.
+-- `policy` = {word, budget, counted, delay ms, reason, worker}, its word `reclaimed` or `returned`;
+-- returns the word for what happened.
 local function restore(queue, entry, run, policy, limits, dead_maxlen, now)
   local superseded = redis.call('HGET', queue_key('superseded', queue), entry)
   close_run(queue, entry, run)
+  count(policy.word, queue, 1)
   if superseded then
     redis.call('HDEL', queue_key('superseded', queue), entry)
     local task_key = string.sub(run.record, 49)

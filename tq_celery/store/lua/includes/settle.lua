@@ -18,15 +18,16 @@ end
 local function settle(queue, entry, run, how, limits, remember)
   local record = run.record
   local task_key = string.sub(record, 49)
-  local _, _, cost, priority, deadline, submitted, admitted, attempts =
+  local arrived, _, cost, priority, deadline, submitted, admitted, attempts =
     struct.unpack('>I8I4dBI8I8I8H', record)
   local nesting, retries, generation, id = string.match(task_key, '^(%d+)%.(%d+)%.(%d+)%.(.*)$')
   local dispatched = entry and string.match(entry, '^%d+') or 0
+  note_end(queue, run.tenant, how, deadline, entry and dispatched - arrived)
   local fields = {
     'id', id or task_key, 'nesting', nesting or 0, 'retries', retries or 0,
     'generation', generation or 0, 'tenant', run.tenant, 'queue', queue, 'priority', priority,
-    'cost', cost, 'deadline', deadline, 'submitted', submitted, 'admitted', admitted,
-    'dispatched', dispatched, 'started', how.started, 'finished', how.finished,
+    'cost', cost, 'deadline', deadline, 'submitted', submitted, 'arrived', arrived,
+    'admitted', admitted, 'dispatched', dispatched, 'started', how.started, 'finished', how.finished,
     'worker', how.worker, 'epoch', run.epoch, 'attempts', attempts, 'outcome', how.outcome,
   }
   append('results', limits[1], fields)
