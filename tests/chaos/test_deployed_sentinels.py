@@ -1,7 +1,8 @@
 """The servers of ``deploy/docker/compose.ha.yml``: what a lost primary costs, and what it does not.
 
 Seen to fail: with one replica (the promoted one takes no tasks), without ``min-replicas-to-write``
-(a primary that was cut off goes on taking them).
+(a primary that was cut off goes on taking them), with ``--replicaof`` in a command (what was
+promoted follows again when it starts).
 """
 
 from __future__ import annotations
@@ -78,6 +79,11 @@ def test_a_lost_primary_is_replaced_and_comes_back_as_a_replica(
         primary.start()
         wait_until(primary.follows, "the old primary follows the new one", timeout=60)
         assert primary.client.xlen("tq:{n}:ingress") == 20
+    for each in servers:
+        each.kill()
+    for each in servers:
+        each.start()
+        assert each.replication("role") == ("master" if each is promoted else "slave")
 
 
 def test_a_primary_that_was_cut_off_takes_no_tasks(servers: list[Process]) -> None:

@@ -19,7 +19,7 @@ from tq_celery.embedded import free_port
 __all__ = ["IMAGE", "OTHERS", "System", "build", "docker", "missing"]
 
 IMAGE = "tq-celery:local"
-SENTINEL = "tq-celery-sentinel:local"
+SERVER = "tq-celery-server:local"
 
 #: Public images, and the folders that build one of the same name where it cannot be pulled.
 OTHERS = {
@@ -67,7 +67,7 @@ def missing() -> str:
 def build() -> None:
     """Build the images of the project, and those of others that are not here."""
     docker(*BUILD, "-f", "deploy/docker/Dockerfile", "-t", IMAGE, ".")
-    docker(*BUILD, "-t", SENTINEL, "deploy/docker/sentinel")
+    docker(*BUILD, "-t", SERVER, "deploy/docker/server")
     for image, folder in OTHERS.items():
         if not docker("image", "ls", "--quiet", image).strip():
             try:
@@ -90,6 +90,12 @@ class System:
         self.project = f"tq-test-{os.getpid()}-{len(files)}"
         self.seconds = 0.0
 
+    @property
+    def services(self) -> list[str]:
+        """What is started; what Grafana reads is checked elsewhere, for its image is large."""
+        found = services(*self.files).items()
+        return [name for name, each in found if name != "grafana" and "profiles" not in each]
+
     def run(self, *words: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
         """Run ``docker compose`` on the project."""
         files = [word for name in self.files for word in ("-f", name)]
@@ -102,15 +108,9 @@ class System:
         return done.stdout
 
     def __enter__(self) -> Self:
-        # Grafana's image cannot be had everywhere; what it reads is checked in tests/unit/deploy.
-        wanted = [
-            name
-            for name, service in services(*self.files).items()
-            if name != "grafana" and "profiles" not in service
-        ]
         started = time.monotonic()
         try:
-            self.up(*wanted)
+            self.up(*self.services)
         except BaseException:
             print(self.run("logs", "--no-color", "--tail", "40").stdout)
             self.__exit__()

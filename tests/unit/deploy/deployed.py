@@ -19,6 +19,17 @@ from tq_celery.embedded import free_port
 
 __all__ = ["Process", "Sentinels"]
 
+#: The primary at the start, in the files of the servers.
+PRIMARY = "172.30.77.10 6379"
+
+
+def _role(name: str, folder: Path, primary: str) -> Path:
+    """Put the file of a role into the folder of a server, which may rewrite it; returns it."""
+    text = (ROOT / "deploy" / "docker" / "server" / name).read_text("utf-8")
+    file = folder / name
+    file.write_text(text.replace("dir /data", f"dir {folder}").replace(PRIMARY, primary))
+    return file
+
 
 class Process:
     """A data server: ``Process(command, folder, primary=port)`` starts it."""
@@ -26,13 +37,9 @@ class Process:
     def __init__(self, command: Sequence[str], folder: Path, *, primary: int = 0) -> None:
         assert command[0] == "redis-server"
         program, *arguments = command
-        if "--replicaof" in arguments:
-            at = arguments.index("--replicaof")
-            arguments[at + 1 : at + 3] = [
-                word.replace("172.30.77.10", "127.0.0.1").replace("6379", str(primary))
-                for word in arguments[at + 1 : at + 3]
-            ]
         folder.mkdir(exist_ok=True)
+        if arguments and arguments[0].endswith(".conf"):
+            arguments[0] = str(_role(Path(arguments[0]).name, folder, f"127.0.0.1 {primary}"))
         self.port = free_port()
         self.words = [
             str(RedisServer.find().with_name(program)), *arguments,
@@ -91,18 +98,14 @@ class Sentinels:
     """Three Sentinels with the configuration of the image, watching ``primary``."""
 
     def __init__(self, folder: Path, primary: int, count: int = 3) -> None:
-        text = (ROOT / "deploy/docker/sentinel/sentinel.conf").read_text("utf-8")
         self.ports = [free_port() for _ in range(count)]
         self._processes: list[subprocess.Popen[bytes]] = []
         for port in self.ports:
             own = folder / f"sentinel-{port}"
             own.mkdir()
-            file = own / "sentinel.conf"
-            file.write_text(
-                text.replace("port 26379", f"bind 127.0.0.1\nport {port}")
-                .replace("dir /sentinel", f"dir {own}")
-                .replace("172.30.77.10 6379", f"127.0.0.1 {primary}")
-            )
+            file = _role("sentinel.conf", own, f"127.0.0.1 {primary}")
+            text = file.read_text("utf-8")
+            file.write_text(text.replace("port 26379", f"bind 127.0.0.1\nport {port}"))
             self._processes.append(
                 subprocess.Popen(
                     [str(SentinelServer.find()), str(file)],

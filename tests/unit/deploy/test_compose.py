@@ -133,7 +133,15 @@ def test_a_server_keeps_what_it_has(name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", DATA)
 def test_each_of_three_servers_may_become_the_primary(name: str) -> None:
     assert option(SENTINELS[name], "--min-replicas-to-write") == "1"
-    assert ("--replicaof" in SENTINELS[name]["command"]) == (name != "redis")
+    assert "--replicaof" not in SENTINELS[name]["command"], "it would be one again at each start"
+
+
+def role(name: str) -> str:
+    """Return the file that a server begins with, which is kept in its volume."""
+    (file,) = (word for word in SENTINELS[name]["command"] if word.endswith(".conf"))
+    folder, _, file = file.rpartition("/")
+    assert f"{name}:{folder}" in SENTINELS[name]["volumes"]
+    return (ROOT / SENTINELS[name]["build"]["context"] / file).read_text("utf-8")
 
 
 def test_addresses_are_their_own_and_in_the_network() -> None:
@@ -151,7 +159,7 @@ def test_addresses_are_their_own_and_in_the_network() -> None:
 
 
 def test_sentinels_watch_the_primary_and_a_majority_decides() -> None:
-    text = (ROOT / "deploy/docker/sentinel/sentinel.conf").read_text("utf-8")
+    (text,) = {role(f"sentinel-{number}") for number in (1, 2, 3)}
     monitor = re.search(r"^sentinel monitor (\S+) (\S+) (\d+) (\d+)$", text, re.MULTILINE)
     assert monitor
     target = parse_url(SENTINELS["scheduler"]["environment"]["TQ_URL"])
@@ -161,9 +169,9 @@ def test_sentinels_watch_the_primary_and_a_majority_decides() -> None:
         "6379",
         str(len(target.hosts) // 2 + 1),
     )
+    assert not re.search("^replicaof ", role("redis"), re.MULTILINE)
     for name in DATA[1:]:
-        command = SENTINELS[name]["command"]
-        assert command[command.index("--replicaof") + 1] == monitor[2]
+        assert f"\nreplicaof {monitor[2]} 6379\n" in role(name)
 
 
 # --- the image -----------------------------------------------------------------------------------
@@ -178,7 +186,7 @@ def instructions(build: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 IMAGE = services("docker-compose.yml")["worker"]["build"]
-SENTINEL = SENTINELS["sentinel-1"]["build"]
+SERVER = SENTINELS["sentinel-1"]["build"]
 
 
 def last_stage(build: dict[str, Any]) -> list[tuple[str, str]]:
@@ -186,7 +194,7 @@ def last_stage(build: dict[str, Any]) -> list[tuple[str, str]]:
     return lines[max(i for i, (word, _) in enumerate(lines) if word == "FROM") :]
 
 
-@pytest.mark.parametrize("build, user", [(IMAGE, "10001:10001"), (SENTINEL, "redis")])
+@pytest.mark.parametrize("build, user", [(IMAGE, "10001:10001"), (SERVER, "999:1000")])
 def test_an_image_is_not_root_and_has_no_shell_before_its_process(
     build: dict[str, Any], user: str
 ) -> None:
@@ -222,7 +230,7 @@ def test_an_image_is_built_from_what_its_folder_hands_over() -> None:
         if line.startswith("!")
     }
     assert copied(IMAGE) == handed
-    for build in (IMAGE, SENTINEL):
+    for build in (IMAGE, SERVER):
         folder = ROOT / build["context"]
         assert folder == ROOT or not (folder / ".dockerignore").exists()
         for source in copied(build):

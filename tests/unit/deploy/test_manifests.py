@@ -202,6 +202,9 @@ def test_what_an_overlay_adds(rendered: dict[str, list[Manifest]]) -> None:
         arguments = each["spec"]["template"]["spec"]["containers"][0]["args"]
         assert arguments[arguments.index("--min-replicas-to-write") + 1] == "1"
         assert arguments[arguments.index("--appendonly") + 1] == "yes"
+        assert "--replicaof" not in arguments, "it would be one again at each start"
+        (first,) = each["spec"]["template"]["spec"]["initContainers"]
+        assert arguments[0] in first["command"][-1], "it begins with the file of its role"
     (spread,) = workload(high, "scheduler")["spec"]["template"]["spec"]["topologySpreadConstraints"]
     assert spread["whenUnsatisfiable"] == "DoNotSchedule"
 
