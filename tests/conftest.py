@@ -8,6 +8,7 @@ and runs twice. A test that stops, kills, flushes or reconfigures its server tak
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -176,6 +177,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell ignores SIGINT for what is in its background, and what tests start would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Workers started by tests run as root in containers; settings come from the tests alone.
     os.environ.setdefault("C_FORCE_ROOT", "1")
     for name in [n for n in os.environ if n.startswith("TQ_") and not n.startswith("TQ_TEST_")]:

@@ -40,6 +40,7 @@ class CanvasLab:
         base = f"redis://127.0.0.1:{server.port}"
         self.client: Any = server.client()
         self._calls: Any = type(self.client)(port=server.port, host="127.0.0.1", db=3, protocol=2)
+        self._broker: Any = type(self.client)(port=server.port, host="127.0.0.1", db=1, protocol=2)
         self._results: Any = type(self.client)(port=server.port, host="127.0.0.1", db=2, protocol=2)
         settings = {"lease": 2.0, "namespace": "canvas", "url": f"{base}/0", **settings}
         if policy is not None:
@@ -109,7 +110,7 @@ class CanvasLab:
         return sent
 
     def wait_quiet(self, results: dict[str, ResultBase], timeout: float = 60.0) -> None:
-        """Wait until every result is there and no task was called or ended for half a second."""
+        """Wait until every result is there, no worker has a task and none was called for long."""
         waiting = dict(results)
 
         def ended() -> bool:
@@ -123,13 +124,18 @@ class CanvasLab:
             error.add_note(f"without an end: {sorted(waiting)}; in flight: {self._live()}")
             raise
         if self.scheduler is not None:
-            wait_until(lambda: not self._live(), "nothing is in flight", 20)
+            wait_until(lambda: not self._live(), "nothing is in flight")
         before, since = None, time.monotonic()
         while time.monotonic() - since < 0.6:
             now = (self.calls(), self._results.dbsize())
-            if now != before:
+            if now != before or self._broker_has():
                 before, since = now, time.monotonic()
             time.sleep(0.05)
+
+    def _broker_has(self) -> int:
+        """Return how many ordinary tasks wait in the broker's queues or are not acknowledged."""
+        names = ("celery", "other")
+        return sum(self._broker.llen(name) for name in names) + self._broker.hlen("unacked")
 
     def _live(self) -> list[str]:
         live = ("submitted:", "delayed:", "pending:", "dispatched:")
@@ -155,7 +161,7 @@ class CanvasLab:
         if hasattr(backend, "result_consumer"):
             backend.result_consumer.stop()
         self.app.close()
-        for client in (self.client, self._calls, self._results):
+        for client in (self.client, self._calls, self._broker, self._results):
             client.close()
 
     # -- what came of it -----------------------------------------------------------------------

@@ -74,7 +74,7 @@ class Deployment:
                 assert process.poll() is None, log.read_text()
             return bool(json.loads(self.command("--json status"))["workers"])
 
-        wait_until(announced, "the worker announces itself", 30)
+        wait_until(announced, "the worker announces itself")
 
     def _spawn(self, name: str, *command: str) -> None:
         log = self.folder / f"{name}.log"
@@ -97,14 +97,14 @@ class Deployment:
     def exercise(self) -> None:
         """Use everything once: sending, running, delays, retries, commands of every kind."""
         tasks = self.app.tasks
-        assert tasks["add"].delay(1, 2).get(timeout=20) == 3
-        assert tasks["add"].apply_async((1, 2), countdown=0.3).get(timeout=20) == 3
-        assert tasks["again"].delay(1).get(timeout=20) == "done"
+        assert tasks["add"].delay(1, 2).get(timeout=30) == 3
+        assert tasks["add"].apply_async((1, 2), countdown=0.3).get(timeout=30) == 3
+        assert tasks["again"].delay(1).get(timeout=30) == "done"
         ids = self.app.tq.submit_many(tasks["add"].s(n, n) for n in range(20))
-        assert [self.app.AsyncResult(i).get(timeout=20) for i in ids] == [2 * n for n in range(20)]
+        assert [self.app.AsyncResult(i).get(timeout=30) for i in ids] == [2 * n for n in range(20)]
         revoked = tasks["add"].apply_async((1, 1), countdown=3600)
         self.app.control.revoke(revoked.id)
-        wait_until(lambda: revoked.state == "REVOKED", "the revoked task is told of", 20)
+        wait_until(lambda: revoked.state == "REVOKED", "the revoked task is told of")
         tasks["noop"].apply_async(countdown=3600)
         assert self.app.control.purge() == 1
         # A message that no worker can run becomes a dead letter.
@@ -113,7 +113,7 @@ class Deployment:
         def letters() -> Any:
             return json.loads(self.command("--json dlq list"))["entries"]
 
-        wait_until(letters, "the dead letter", 20)
+        wait_until(letters, "the dead letter")
         for line in COMMANDS:
             dead = letters()[0]["entry"] if "{dead}" in line else ""
             self.command(line.format(dead=dead, ended=ids[-1]))
@@ -131,7 +131,7 @@ class Deployment:
             process.terminate()
         for process, _ in self.processes:
             try:
-                process.wait(15)
+                process.wait(30)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -29,7 +29,7 @@ def collected(app: Any, listening: Callable[[Events], object] = bool) -> Iterato
     thread = threading.Thread(target=capture)
     thread.start()
     try:
-        wait_until(lambda: listening(seen), "events arrive", 15)
+        wait_until(lambda: listening(seen), "events arrive")
         yield seen
     finally:
         receivers[0].should_stop = True

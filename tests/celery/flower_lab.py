@@ -92,10 +92,10 @@ def flower_lab(
         )
     lab = FlowerLab(f"http://127.0.0.1:{port}{prefix}", log, process)
     try:
-        wait_until(lab.is_up, "Flower answers", 30, interval=0.1)
+        wait_until(lab.is_up, "Flower answers", interval=0.1)
         yield lab
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0, log.read_text()
+        assert process.wait(30) == 0, log.read_text()
         assert "Traceback" not in log.read_text(), log.read_text()
     finally:
         process.kill()

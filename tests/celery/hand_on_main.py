@@ -31,7 +31,7 @@ def starts(path: str) -> int:
 
 
 def wait(condition: Any, loop: Any = None) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end
         if loop is not None:

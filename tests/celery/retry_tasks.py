@@ -43,7 +43,7 @@ def declare(tq: Any, note: Callable[..., None]) -> None:
     @tq.task(shared=False, name="tracked", bind=True, track_started=True, max_retries=1)
     def tracked(self: Any) -> None:
         start(self, state=self.AsyncResult(self.request.id).state)
-        raise self.retry(countdown=0.6, exc=KeyError("as asked"))
+        raise self.retry(countdown=1.5, exc=KeyError("as asked"))
 
     @tq.task(shared=False, name="stay", bind=True, max_retries=5)
     def stay(self: Any, fails: int) -> str:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests import leaks
 from tests.celery import seeing_tasks
 from tests.celery.events import collected
 from tests.servers import ValkeyServer
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 from tq_celery.scheduler.service import Scheduler
 from tq_celery.settings import Settings
 from tq_celery.store.keys import Keys
@@ -36,6 +37,7 @@ class SeeingLab:
             seeing_tasks.BROKER: broker,
             seeing_tasks.BACKEND: backend,
             seeing_tasks.CONF: json.dumps(conf or {}),
+            seeing_tasks.LETS: str(folder),
             "TQ_URL": f"redis://127.0.0.1:{store.port}/0",
             "TQ_NAMESPACE": "seen",
             "TQ_LEASE": "3.0",
@@ -76,7 +78,6 @@ class SeeingLab:
         wait_until(
             lambda: process.poll() is not None or self.client.hlen(announced) >= wanted,
             "the workers announce themselves",
-            30,
         )
         assert process.poll() is None, log.read_text()
         return log
@@ -84,11 +85,22 @@ class SeeingLab:
     def send(self, name: str, *args: Any, **options: Any) -> Any:
         return self.app.tasks[name].apply_async(args, **options)
 
-    def inspect(self, command: str, *args: Any, timeout: float = 5.0) -> dict[str, Any]:
-        """Return the workers' answers to ``celery inspect``; waits for all that there are."""
+    def let(self, word: str = "go") -> None:
+        """Let the tasks ``hold`` of this word end, now and from now on."""
+        (self.folder / f"let-{word}").touch()
+
+    def inspect(self, command: str, *args: Any) -> dict[str, Any]:
+        """Return the workers' answers to ``celery inspect``; asks again until all have answered.
+
+        A worker that has just begun does not hear what is asked yet.
+        """
         workers = sum("worker" in process.args for process in self.processes)  # type: ignore[operator]
-        request = self.app.control.inspect(timeout=timeout, limit=workers)
-        return getattr(request, command)(*args) or {}
+        request = self.app.control.inspect(timeout=5.0, limit=workers)
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            found: dict[str, Any] = getattr(request, command)(*args) or {}
+            if len(found) >= workers or time.monotonic() > give_up:
+                return found
 
     def left(self) -> list[str]:
         """Return the namespace's keys that neither design nor the running workers account for."""

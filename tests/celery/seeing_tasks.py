@@ -20,6 +20,8 @@ from tq_celery import TQ
 
 #: Environment of a worker under test, beside the settings' own ``TQ_*``.
 BROKER, BACKEND, CONF, SHOTS = "SEEN_BROKER", "SEEN_BACKEND", "SEEN_CONF", "SEEN_SHOTS"
+#: Where a test puts a file for the tasks ``hold`` that it lets go on.
+LETS = "SEEN_LETS"
 
 
 def build(environ: Mapping[str, str], **settings: Any) -> Celery:
@@ -56,6 +58,14 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     @twins("nap")
     def nap(seconds: float, text: str = "") -> str:
         time.sleep(seconds)
+        return "rested"
+
+    @twins("hold")
+    def hold(word: str = "go", text: str = "") -> str:
+        """Run until the test lets it go on, or is no more."""
+        give_up = time.monotonic() + 150.0
+        while not Path(environ[LETS], f"let-{word}").exists() and time.monotonic() < give_up:
+            time.sleep(0.02)
         return "rested"
 
     @twins("fail")

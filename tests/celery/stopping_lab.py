@@ -27,9 +27,12 @@ def left(lab: WorkerLab) -> list[str]:
 
 def nothing_left(lab: WorkerLab) -> None:
     """Wait until nothing is left of any task but its record."""
-    wait_until(lambda: not left(lab), "nothing is left", 10)
-    live = ("submitted", "delayed", "pending", "dispatched")
-    assert not [name for name in lab.counters() if name.startswith(live)], lab.counters()
+
+    def found() -> list[str]:
+        live = ("submitted", "delayed", "pending", "dispatched")
+        return left(lab) + [name for name in lab.counters() if name.startswith(live)]
+
+    wait_until(lambda: not found(), "nothing is left", last=found)
 
 
 def records(lab: WorkerLab, result: Any) -> list[str]:

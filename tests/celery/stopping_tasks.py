@@ -12,7 +12,9 @@ from celery import signals
 from celery.exceptions import SoftTimeLimitExceeded, WorkerShutdown
 
 
-def declare(tq: Any, note: Callable[..., None], noted: Callable[[str], int]) -> None:
+def declare(
+    tq: Any, note: Callable[..., None], noted: Callable[[str], int], hold: Callable[[str], None]
+) -> None:
     """Declare them on the application of ``tq``; starts, revocations and failures are noted."""
 
     @tq.task(shared=False, name="soft", bind=True, soft_time_limit=0.5, time_limit=20)
@@ -39,10 +41,10 @@ def declare(tq: Any, note: Callable[..., None], noted: Callable[[str], int]) -> 
             time.sleep(10)
         return "in time"
 
-    @tq.task(shared=False, name="nap_then_retry", bind=True)
-    def nap_then_retry(self: Any, seconds: float) -> None:
+    @tq.task(shared=False, name="hold_then_retry", bind=True)
+    def hold_then_retry(self: Any, word: str) -> None:
         note("start", self.request.id)
-        time.sleep(seconds)
+        hold(word)
         raise self.retry(countdown=0)
 
     @tq.task(shared=False, name="revoker")

@@ -44,10 +44,16 @@ def test_beat_sends_what_its_entries_say(worker_lab) -> None:
     lab.worker("threads")
     process = beat(lab)
     try:
-        wait_until(lambda: len(lab.runs()) >= 2 and len(lab.dead()) >= 2, "two rounds", 20)
+        wait_until(
+            lambda: all(
+                lab.outcomes().get(end, 0) >= 2 for end in ("completed", "expired", "dead")
+            ),
+            "two rounds",
+            last=lab.outcomes,
+        )
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(30)
     records = lab.settled(6)
 
     def found(outcome: str, *names: str) -> set[tuple[str, ...]]:
@@ -64,7 +70,7 @@ def test_beat_sends_what_its_entries_say(worker_lab) -> None:
         if record["outcome"] == "completed":
             # the deadline counts from the time of the sending, not of the start of beat
             assert 59_000 < int(record["deadline"]) - int(record["submitted"]) <= 60_000
-            assert lab.app.AsyncResult(record["id"]).get(timeout=5) == 0
+            assert lab.app.AsyncResult(record["id"]).get(timeout=30) == 0
 
 
 @pytest.mark.slow
@@ -80,12 +86,12 @@ def test_beat_goes_on_when_the_store_was_away(worker_lab, make_server) -> None:
     log = lab.folder / "beat.log"
     waiting = lab.keys.name("payload")
     try:
-        wait_until(lambda: lab.client.hlen(waiting), "a first task", 20)
+        wait_until(lambda: lab.client.hlen(waiting), "a first task")
         store.stop()
-        wait_until(lambda: "OperationalError" in log.read_text(), "an entry that failed", 20)
+        wait_until(lambda: "OperationalError" in log.read_text(), "an entry that failed")
         store.start()
-        wait_until(lambda: lab.client.hlen(waiting), "a task after the return", 20)
+        wait_until(lambda: lab.client.hlen(waiting), "a task after the return")
         assert process.poll() is None
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(30)

@@ -203,13 +203,13 @@ def test_an_interrupted_matrix_keeps_its_cells_ends_its_processes_and_goes_on(tm
     children = _children(first.pid)
     assert children
     first.send_signal(signal.SIGINT)
-    _, said = first.communicate(timeout=30)
+    _, said = first.communicate(timeout=60)
     assert first.returncode == 130
     assert "finished cells are kept" in said
     assert "bench: interrupted" in said
     wait_until(
         lambda: not [pid for pid in children if Path(f"/proc/{pid}").exists()],
-        "what the run had started to be gone", 5,
+        "what the run had started to be gone",
     )  # fmt: skip
     second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90)
     assert second.returncode == 0, second.stderr

@@ -125,7 +125,7 @@ def test_a_crash_repeats_no_other_task(lab: CanvasLab, name: str) -> None:
             lab.worker()
         return bool(result.ready())
 
-    wait_until(ended, "the workflow ends", 40, 0.05)
+    wait_until(ended, "the workflow ends", 60, 0.05)
     assert result.get() == crash.result
     assert not lab._calls.hlen("armed"), "it died"
     lab.wait_quiet({})

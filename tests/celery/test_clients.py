@@ -88,7 +88,7 @@ def test_a_user_with_only_its_prefix_and_no_dangerous_command(
         )
         deployment.start(pool)
         deployment.exercise()
-        inspect = deployment.app.control.inspect(timeout=3)
+        inspect = deployment.app.control.inspect(timeout=30, limit=1)
         (stats,) = inspect.stats().values()
         assert stats["tq"]["worker"]
         assert "does not tell" in deployment.command("doctor")
@@ -97,7 +97,7 @@ def test_a_user_with_only_its_prefix_and_no_dangerous_command(
         assert refused <= DONE_WITHOUT
         prefixes = {key.split(b"{")[0] for key in admin.keys("*")}
         assert prefixes == {b"tq:"}
-        wait_until(lambda: not admin.hlen("tq:{lab}:announcements"), "the worker withdrew", 5)
+        wait_until(lambda: not admin.hlen("tq:{lab}:announcements"), "the worker withdrew")
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from celery.exceptions import TaskRevokedError
 
 from tests.celery.worker_lab import WorkerLab
 from tests.servers import ValkeyServer
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 from tq_celery.store.keys import GROUP
 from tq_celery.store.stopping import RedisStopping
 
@@ -45,8 +45,8 @@ def test_a_worker_gets_what_is_due_and_no_eta(lab: WorkerLab) -> None:
     """celery/celery #9849: an ETA in the message makes the worker keep it, and start a timer."""
     began = time.time()
     sent: dict[str, tuple[float, dict[str, Any]]] = {
-        "countdown": (0.5, {"countdown": 0.5}),
-        "eta": (0.7, {"eta": datetime.now(UTC) + timedelta(seconds=0.7)}),
+        "countdown": (1.5, {"countdown": 1.5}),
+        "eta": (1.7, {"eta": datetime.now(UTC) + timedelta(seconds=1.7)}),
         "past": (0.0, {"eta": datetime.now(UTC) - timedelta(days=1)}),
         "negative": (0.0, {"countdown": -5}),
         "now": (0.0, {"countdown": 0}),
@@ -56,19 +56,20 @@ def test_a_worker_gets_what_is_due_and_no_eta(lab: WorkerLab) -> None:
     }
     assert len(lab.client.zrange(lab.keys.name("delayed"), 0, -1)) == 2
     for name, (wait, _) in sent.items():
-        assert results[name].get(timeout=10) == 0
+        assert results[name].get(timeout=30) == 0
         run = run_of(lab, results[name].id)
         assert run["eta"] is None, name
-        assert -0.002 <= run["at"] - began - wait <= 1.0, name
+        assert -0.002 <= run["at"] - began - wait <= 1.0 + BUSY, name
 
 
 def test_what_expires_before_it_is_due_does_not_run(lab: WorkerLab) -> None:
     result = lab.send("attempt", "acme", 0, countdown=0.6, expires=0.2)
     with pytest.raises(TaskRevokedError):
-        result.get(timeout=10)
+        result.get(timeout=30)
     assert result.state == "REVOKED"
     assert result.id not in {run["id"] for run in lab.runs()}
-    records = [r for r in lab.settled(1) if r["id"] == result.id]
+    lab.idle()
+    records = [r for r in lab.settled(0) if r["id"] == result.id]
     assert [record["outcome"] for record in records] == ["expired"]
 
 
@@ -82,9 +83,9 @@ def test_a_retry_that_waits_is_listed_and_cancelled_like_any_task(
     """
     waits = lab.send("attempt", "acme", 0, countdown=600, priority=3)
     tried = lab.send("attempt", "globex", 1, {"countdown": 300})
-    wait_until(lambda: tried.state == "RETRY", "it waits for its next try", 10)
+    wait_until(lambda: tried.state == "RETRY", "it waits for its next try")
     exec_ = lab.keys.of_queue("exec", "celery")
-    wait_until(lambda: lab.client.xlen(exec_) == 0, "no delivery is left", 5)
+    wait_until(lambda: lab.client.xlen(exec_) == 0, "no delivery is left")
     assert lab.client.xpending(exec_, GROUP)["pending"] == 0
     soonest, latest = stopping.delayed(["celery"], 10)
     assert [soonest.id, latest.id] == [tried.id, waits.id]
@@ -96,7 +97,7 @@ def test_a_retry_that_waits_is_listed_and_cancelled_like_any_task(
     for result in (tried, waits):
         result.revoke()
         with pytest.raises(TaskRevokedError):
-            result.get(timeout=10)
+            result.get(timeout=30)
     assert stopping.delayed(["celery"], 10) == []
     assert [run["retries"] for run in lab.runs() if run["id"] == tried.id] == [0]
     lab.idle()
@@ -105,9 +106,9 @@ def test_a_retry_that_waits_is_listed_and_cancelled_like_any_task(
 def test_what_waits_is_purged(lab: WorkerLab, stopping: RedisStopping) -> None:
     results = [lab.send("attempt", "acme", 0, countdown=600) for _ in range(20)]
     retried = lab.send("attempt", "acme", 1, {"countdown": 600})
-    wait_until(lambda: retried.state == "RETRY", "it waits for its next try", 10)
+    wait_until(lambda: retried.state == "RETRY", "it waits for its next try")
     assert stopping.purge(["celery"]) == 21
     for result in (*results, retried):
         with pytest.raises(TaskRevokedError):
-            result.get(timeout=10)
+            result.get(timeout=30)
     lab.idle()

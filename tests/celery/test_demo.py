@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.celery.processes_left import Mark
+from tests.waiting import BUSY
 
 pytestmark = [
     pytest.mark.slow,
@@ -43,7 +44,7 @@ def test_the_demo_shows_the_gain_within_a_minute(tmp_path: Path) -> None:
     took = time.monotonic() - begun
     assert done.returncode == 0, done.stderr
     assert not mark.alive()
-    assert took < 60
+    assert took < 60 + BUSY
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads(done.stdout)
     for tenant in ("acme", "initech"):
@@ -69,7 +70,7 @@ def test_the_demo_stops_cleanly_in_the_middle(
     try:
         wait_until(lambda: len(mark.alive()) >= 5, "server, worker and their watchers run")
         program.send_signal(number)
-        output, _ = program.communicate(timeout=30)
+        output, _ = program.communicate(timeout=60)
     finally:
         program.kill()
     assert program.returncode == 128 + number

@@ -73,7 +73,7 @@ class Part:
         """Stop it as the engine does: SIGTERM, and time until it has ended by itself."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        self.process.wait(20)
+        self.process.wait(30)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_all_parts_are_healthy_serve_a_load_and_stop(
     first.process.wait()
     rest = parts["all"][1:]
     for part in rest:
-        assert part.healthy(), f"{part.name} goes on without the first scheduler"
+        wait_until(part.healthy, f"{part.name} goes on without the first scheduler")
     for part in rest:
         part.stop()
         assert part.process.returncode == 0, part.log.read_text()

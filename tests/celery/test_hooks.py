@@ -67,20 +67,20 @@ def test_signals_come_as_for_an_ordinary_task(lab: WorkerLab, how: str) -> None:
         seen = of("scheduled")
         return any(kind == ENDINGS[how] for kind, _ in seen) and of("ordinary") == seen
 
-    wait_until(same, f"the same signals of both, up to {ENDINGS[how]}", 10)
+    wait_until(same, f"the same signals of both, up to {ENDINGS[how]}")
 
 
 def test_annotations_are_attributes_of_the_task(lab: WorkerLab) -> None:
     results = [lab.app.tasks[kind].delay("end") for kind in ("scheduled", "ordinary")]
-    assert [result.get(timeout=10) for result in results] == [["annotated", 17]] * 2
+    assert [result.get(timeout=30) for result in results] == [["annotated", 17]] * 2
 
 
 @pytest.mark.filterwarnings("ignore:Call to deprecated setex")
 def test_an_abortable_task_is_aborted(lab: WorkerLab) -> None:
     result = lab.app.tasks["abortable"].delay()
-    wait_until(lambda: any(hook["kind"] == "running" for hook in hooks(lab)), "it runs", 10)
+    wait_until(lambda: any(hook["kind"] == "running" for hook in hooks(lab)), "it runs")
     AbortableAsyncResult(result.id, app=lab.app).abort()
-    assert result.get(timeout=10) == "aborted"
+    assert result.get(timeout=30) == "aborted"
 
 
 def test_a_step_of_the_applications_own_starts(lab: WorkerLab) -> None:
@@ -109,7 +109,7 @@ def test_celerys_commands_call_and_read_a_scheduled_task(lab: WorkerLab) -> None
     def celery(*words: str) -> str:
         command = [sys.executable, "-m", "celery", "-A", "tests.celery.worker_main", *words]
         done = subprocess.run(
-            command, env=environ, cwd=ROOT, check=True, capture_output=True, text=True, timeout=30
+            command, env=environ, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60
         )
         return done.stdout.strip()
 

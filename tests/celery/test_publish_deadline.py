@@ -16,16 +16,17 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 
 from tests.celery.recording import Lab
+from tests.waiting import BUSY
 from tq_celery import TQ, BulkError, PayloadTooLargeError, QueueFullError, StoreUnavailableError
 from tq_celery.store.producers import Line, Producers
 
-#: Seconds for a call in these tests, and what a busy machine may add.
-TIMEOUT, GRACE = 1.5, 1.0
+#: Seconds for a call in these tests.
+TIMEOUT = 1.5
 
 
 def attach(url: str, namespace: str, **settings: Any) -> tuple[TQ, Any]:
     app = Celery(namespace, broker="memory://", set_as_current=False)
-    tq = TQ(app, url, publish_timeout=TIMEOUT, **settings)
+    tq = TQ(app, url, **{"publish_timeout": TIMEOUT, **settings})
 
     @tq.task(name="t.noop", shared=False)
     def noop(*_: Any) -> None: ...
@@ -44,7 +45,7 @@ def fails_in_time(send: Callable[[], Any]) -> None:
     started = time.monotonic()
     with pytest.raises(OperationalError) as caught:
         send()
-    assert time.monotonic() - started < TIMEOUT + GRACE
+    assert time.monotonic() - started < TIMEOUT + BUSY
     assert isinstance(caught.value.__cause__, StoreUnavailableError)
 
 
@@ -88,7 +89,7 @@ def test_an_address_that_takes_no_connection(namespace: str) -> None:
         started = time.monotonic()
         with pytest.raises(OperationalError, match="connecting"):
             noop.delay()
-        assert time.monotonic() - started < 0.4 + GRACE
+        assert time.monotonic() - started < 0.4 + BUSY
 
 
 def test_paused_writes(make_server: Any, namespace: str) -> None:
@@ -97,7 +98,7 @@ def test_paused_writes(make_server: Any, namespace: str) -> None:
     tq, noop = attach(server.url, namespace)
     noop.delay()
     with server.client() as client:
-        client.execute_command("CLIENT", "PAUSE", 8_000, "WRITE")
+        client.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
         threads = [threading.Thread(target=fails_in_time, args=(noop.delay,)) for _ in range(3)]
         started = time.monotonic()
         for thread in threads:
@@ -105,7 +106,7 @@ def test_paused_writes(make_server: Any, namespace: str) -> None:
         fails_in_time(noop.delay)
         for thread in threads:
             thread.join()
-        assert time.monotonic() - started < TIMEOUT + GRACE
+        assert time.monotonic() - started < TIMEOUT + BUSY
         client.execute_command("CLIENT", "UNPAUSE")
         assert client.xlen(f"tq:{{{namespace}}}:ingress") == 1
     noop.delay()
@@ -167,7 +168,7 @@ def test_the_first_call_of_a_process_with_a_redis_result_backend(
                         noop.delay()
 
                     app.task(name="t.outer", shared=False)(outer).apply(throw=True)
-            assert time.monotonic() - started < 0.4 + GRACE
+            assert time.monotonic() - started < 0.4 + BUSY
         finally:
             if fault == "frozen":
                 server.resume()
@@ -192,7 +193,7 @@ def test_results_arrive_all_the_same(server: Any, namespace: str, order: str) ->
     storing.start()
     if order == "before":
         storing.join()
-    assert result.get(timeout=5) == 7
+    assert result.get(timeout=30) == 7
     storing.join()
     tq.producers.close()
     backend.result_consumer.stop()
@@ -257,14 +258,15 @@ def test_random_stalls_send_nothing_twice(make_server: Any, namespace: str) -> N
 
 def test_refusals_are_typed_and_not_repeated(any_server: Any, namespace: str) -> None:
     """Too much work pushes back on who sends it (taskiq-python/taskiq-redis #114)."""
-    tq, noop = attach(any_server.url, namespace, max_pending_queue=1, max_payload=2_000)
+    limits = {"max_pending_queue": 1, "max_payload": 2_000}
+    tq, noop = attach(any_server.url, namespace, publish_timeout=20, **limits)
     with pytest.raises(PayloadTooLargeError, match="tq_max_payload allows 2000"):
         noop.delay("x" * 3_000)
     noop.delay()
     started = time.monotonic()
     with pytest.raises(QueueFullError) as caught:
         noop.delay()
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 1 + BUSY
     assert (caught.value.scope, caught.value.limit) == ("queue", 1)
     tq.producers.close()
 

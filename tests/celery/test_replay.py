@@ -147,7 +147,7 @@ def test_a_run_that_is_ended_leaves_no_process_and_no_whole_file(
     try:
         wait_until(lambda: len(mark.alive()) >= 5, "server, worker and their watchers run")
         program.send_signal(number)
-        _, errors = program.communicate(timeout=30)
+        _, errors = program.communicate(timeout=60)
     finally:
         program.kill()
     assert program.returncode == code
@@ -195,7 +195,7 @@ def test_a_worker_that_dies_makes_the_run_fail(
             "the worker runs",
         )
         os.kill(int(lines[0].split()[0]), signal.SIGKILL)
-        _, errors = program.communicate(timeout=30)
+        _, errors = program.communicate(timeout=60)
     finally:
         program.kill()
     assert program.returncode == 2

@@ -56,7 +56,7 @@ def test_a_retry_keeps_what_the_task_was_sent_with(shared_lab: WorkerLab) -> Non
         "attempt", "acme", 2, {"countdown": 0.1}, priority=7, headers={"mine": "kept"}, deadline=60,
         time_limit=50, soft_time_limit=40, expires=60, stamped_headers=["audit"], audit="2026",
     )  # fmt: skip
-    assert result.get(timeout=20) == 2
+    assert result.get(timeout=30) == 2
     first, second, third = tries(lab, result.id)
     assert [each["retries"] for each in (first, second, third)] == [0, 1, 2]
     for word in ("mine", "limits", "expires", "stamps", "priority", "tq", "eta"):
@@ -85,18 +85,18 @@ def test_states_and_events_of_a_retry(shared_lab: WorkerLab) -> None:
     listener.start()
     try:
         # kombu subscribes with its first look, after it has said that it is ready
-        wait_until(lambda: lab.client.pubsub_numpat() > before, "the subscription", 10)
+        wait_until(lambda: lab.client.pubsub_numpat() > before, "the subscription")
         result = lab.send("tracked")
-        wait_until(lambda: result.state == "RETRY", "RETRY", 10)
+        wait_until(lambda: result.state == "RETRY", "RETRY")
         with pytest.raises(KeyError, match="as asked"):
-            result.get(timeout=10)
+            result.get(timeout=30)
         assert result.state == "FAILURE"
         expected = {
             "task-sent": 2, "task-received": 2, "task-started": 2, "task-retried": 1,
             "task-failed": 1,
         }  # fmt: skip
         mine = lambda: Counter(e["type"] for e in found if e.get("uuid") == result.id)  # noqa: E731
-        wait_until(lambda: mine() == expected, f"every event once: {mine()}", 10)
+        wait_until(lambda: mine() == expected, f"every event once: {mine()}")
     finally:
         receiver.should_stop = True
         listener.join()
@@ -107,7 +107,7 @@ def test_states_and_events_of_a_retry(shared_lab: WorkerLab) -> None:
 def test_autoretry_with_decorrelated_sleeps(shared_lab: WorkerLab) -> None:
     lab = shared_lab
     result = lab.send("stumble", 3)
-    assert result.get(timeout=20) == 3
+    assert result.get(timeout=30) == 3
     runs = tries(lab, result.id)
     slept = [run["slept"] for run in runs]
     assert slept[0] is None
@@ -120,7 +120,7 @@ def test_autoretry_with_decorrelated_sleeps(shared_lab: WorkerLab) -> None:
     for fails, error, kind in ((9, "KeyError", KeyError), (9, "ZeroDivisionError", Exception)):
         gone = lab.send("stumble", fails, error)
         with pytest.raises(kind):
-            gone.get(timeout=20)
+            gone.get(timeout=30)
         assert len(tries(lab, gone.id)) == (4 if error == "KeyError" else 1)
 
 
@@ -132,14 +132,14 @@ def test_a_retry_that_does_not_raise(shared_lab: WorkerLab) -> None:
     lab = shared_lab
     result = lab.send("stay", 2)
     ended(lab, result.id, "completed", "completed", "completed")
-    assert result.get(timeout=5) == "try 0"
+    assert result.get(timeout=30) == "try 0"
     lab.idle()
 
 
 def test_one_that_was_acknowledged_early_is_tried_again(shared_lab: WorkerLab) -> None:
     lab = shared_lab
     result = lab.send("early_again", 2)
-    assert result.get(timeout=20) == 2
+    assert result.get(timeout=30) == 2
     ended(lab, result.id, "completed", "completed", "completed")
 
 
@@ -147,7 +147,7 @@ def test_an_early_one_whose_retry_is_refused_fails(shared_lab: WorkerLab) -> Non
     """There is no delivery left to give back: it must not vanish without a word."""
     result = shared_lab.send("early_again", 1, {"priority": 999})
     with pytest.raises(Exception, match="priority: 999"):
-        result.get(timeout=10)
+        result.get(timeout=30)
     assert result.state == "FAILURE"
 
 
@@ -163,7 +163,7 @@ def test_what_is_refused_every_time_ends_in_the_dead_letters(shared_lab: WorkerL
     ]
     for result in results:
         with pytest.raises(Exception, match="budget"):
-            result.get(timeout=20)
+            result.get(timeout=30)
         assert [run["retries"] for run in tries(lab, result.id)] == [0] * 3
     assert {"reason", "payload"} <= {name.decode() for name in lab.dead()[-1]}
     lab.idle()
@@ -180,7 +180,7 @@ def test_a_full_namespace_costs_no_attempt(worker_lab: Any, pool: str) -> None:
     # sent past the limit, as if there had been room
     vars(lab.app.tq)["limits"] = Limits()
     result = again.apply_async()
-    assert result.get(timeout=25) == 1
+    assert result.get(timeout=30) == 1
     runs = tries(lab, result.id)
     assert Counter(run["retries"] for run in runs) == {0: len(runs) - 1, 1: 1}
     assert len(runs) > 4
@@ -199,7 +199,7 @@ def test_a_server_that_is_away_costs_no_attempt(
     lab = worker_lab(store=scheduling, publish_timeout=1.0, lease=6.0)
     lab.worker(pool)
     result = lab.send("late_again", 1.0)
-    wait_until(lambda: tries(lab, result.id), "it starts", 10)
+    wait_until(lambda: tries(lab, result.id), "it starts")
     if fault == "frozen":
         scheduling.pause()
     else:
@@ -222,7 +222,7 @@ def test_a_server_that_is_away_costs_no_attempt(
 def test_no_tries_left(shared_lab: WorkerLab) -> None:
     result = shared_lab.send("attempt", "acme", 9, {"max_retries": 1})
     with pytest.raises(MaxRetriesExceededError):
-        result.get(timeout=10)
+        result.get(timeout=30)
     ended(shared_lab, result.id, "retried", "failed")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -23,13 +22,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeeingLab]:
         yield lab
 
 
-#: How each task is sent, and the last event that it brings.
+#: How each task is sent, and the events that it brings, in whatever order two workers' arrive.
 CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
-    "add": ((1, 2), {}, "task-succeeded"),
-    "fail": ((), {}, "task-failed"),
-    "again": ((), {}, "task-succeeded"),
-    "refuse": ((), {}, "task-rejected"),
-    "nap": ((0.0,), {"expires": datetime(2020, 1, 1, tzinfo=UTC)}, "task-revoked"),
+    "add": ((1, 2), {}, "sent received started succeeded"),
+    "fail": ((), {}, "sent received started failed"),
+    "again": ((), {}, "sent received started retried succeeded"),
+    "refuse": ((), {}, "sent received started failed rejected"),
+    "nap": ((0.0,), {"expires": datetime(2020, 1, 1, tzinfo=UTC)}, "sent revoked"),
 }
 
 
@@ -46,10 +45,17 @@ def test_every_event_has_the_fields_that_its_stock_twin_has(lab: SeeingLab) -> N
         }
 
         def ended() -> bool:
+            """What two workers tell may arrive in any order."""
             kinds = {(event["type"], event.get("uuid")) for event in tuple(seen)}
-            return all((CASES[case][2], uuid) in kinds for (_, case), uuid in sent.items())
+            return kinds >= {
+                (f"task-{word}", uuid)
+                for (_, case), uuid in sent.items()
+                for word in CASES[case][2].split()
+            }
 
-        wait_until(ended, "all events", 20)
+        wait_until(
+            ended, "all events", last=lambda: sorted((e["type"], e.get("uuid")) for e in seen)
+        )
     met: set[str] = set()
     for case in CASES:
         fields: dict[str, dict[str, set[str]]] = {}
@@ -76,38 +82,40 @@ def test_every_event_has_the_fields_that_its_stock_twin_has(lab: SeeingLab) -> N
 
 @pytest.mark.slow
 def test_a_running_task_is_active_and_can_be_queried(lab: SeeingLab) -> None:
-    tasks = {family: lab.send(f"{family}.nap", 1.5) for family in ("tq", "stock")}
+    tasks = {family: lab.send(f"{family}.hold", "queried") for family in ("tq", "stock")}
 
     def active() -> dict[str, dict[str, Any]]:
         found = [each for answer in lab.inspect("active").values() for each in answer]
         return {each["name"]: each for each in found}
 
-    both = wait_until(lambda: a if len(a := active()) == 2 else {}, "both run", 10)
-    ours, stock = both["tq.nap"], both["stock.nap"]
+    both = wait_until(lambda: a if len(a := active()) == 2 else {}, "both run")
+    ours, stock = both["tq.hold"], both["stock.hold"]
     assert set(ours) == set(stock)
     assert set(ours["delivery_info"]) == set(stock["delivery_info"])
     assert ours["id"] == tasks["tq"].id
-    assert ours["args"] == stock["args"] == [1.5]
+    assert ours["args"] == stock["args"] == ["queried"]
     queried = lab.inspect("query_task", [each.id for each in tasks.values()])
     states = {uuid: state for answer in queried.values() for uuid, (state, _) in answer.items()}
     assert states == {each.id: "active" for each in tasks.values()}
     assert tasks["tq"].state == tasks["stock"].state == "STARTED"
-    assert [each.get(timeout=10) for each in tasks.values()] == ["rested"] * 2
+    lab.let("queried")
+    assert [each.get(timeout=30) for each in tasks.values()] == ["rested"] * 2
 
 
 @pytest.mark.slow
 def test_fetched_tasks_are_reserved(lab: SeeingLab) -> None:
     """Those that a worker has and has not started: no-ops read ahead behind naps."""
-    naps = [lab.send("tq.nap", 1.0) for _ in range(8)]
+    naps = [lab.send("tq.hold", "reserved") for _ in range(8)]
     more = [lab.send("stock.nap", 0.0) for _ in range(8)]
 
     def reserved() -> list[Any]:
         return [each for answer in lab.inspect("reserved").values() for each in answer]
 
-    found = wait_until(reserved, "something is reserved", 10)
-    assert {each["name"] for each in found} <= {"tq.nap", "stock.nap"}
+    found = wait_until(reserved, "something is reserved")
+    assert {each["name"] for each in found} <= {"tq.hold", "stock.nap"}
+    lab.let("reserved")
     for each in naps + more:
-        each.get(timeout=20)
+        each.get(timeout=30)
 
 
 def test_the_other_commands_answer_as_before(lab: SeeingLab) -> None:
@@ -125,7 +133,14 @@ def test_the_other_commands_answer_as_before(lab: SeeingLab) -> None:
 
 
 def test_stats_have_a_section_about_the_store(lab: SeeingLab) -> None:
-    answers = lab.inspect("stats")
+
+    def at_rest() -> dict[str, Any]:
+        """Return the answers once what other tests sent is settled, which is after its results."""
+        found = lab.inspect("stats")
+        parts = [stats["tq"] for stats in found.values()]
+        return found if not any(part["waiting"] or part["running"] for part in parts) else {}
+
+    answers = wait_until(at_rest, "nothing runs")
     assert set(answers) == {"one@seen", "two@seen"}
     for stats in answers.values():
         section = stats["tq"]
@@ -133,7 +148,7 @@ def test_stats_have_a_section_about_the_store(lab: SeeingLab) -> None:
         assert section["pool"] == "thread"
         assert section["scheduler"] is True
         assert section["store_answers"] is True
-        assert 0 <= section["since_store_answered"] < 3.0
+        assert section["since_store_answered"] >= 0
         assert 0 < section["lease"]["remaining"] <= section["lease"]["seconds"] == 3.0
         assert section["slots"] == 4
         assert section["ahead"] >= 0
@@ -154,7 +169,7 @@ def test_delayed_tasks_are_scheduled_and_listed_once(lab: SeeingLab) -> None:
         return [each for answer in lab.inspect("scheduled").values() for each in answer]
 
     try:
-        found = wait_until(lambda: a if len(a := listed()) == 4 else [], "all four", 10)
+        found = wait_until(lambda: a if len(a := listed()) == 4 else [], "all four")
         by_id = {each["request"]["id"]: each for each in found}
         mine, theirs = by_id[ours[0].id], by_id[stock.id]
         assert set(mine) == set(theirs)
@@ -170,7 +185,7 @@ def test_delayed_tasks_are_scheduled_and_listed_once(lab: SeeingLab) -> None:
     finally:
         lab.app.control.revoke([each.id for each in (*ours, stock)])
     wait_until(  # Celery lists the stock one until its time
-        lambda: [each["request"]["id"] for each in listed()] == [stock.id], "ours are gone", 10
+        lambda: [each["request"]["id"] for each in listed()] == [stock.id], "ours are gone"
     )
 
 
@@ -181,8 +196,12 @@ def test_a_listing_is_bounded_and_cut(lab: SeeingLab) -> None:
         (lab.app.tasks["tq.add"], ("x" * 50_000 if number == 0 else number, 1), {},
          {"countdown": 60 + number}) for number in range(many)
     )  # fmt: skip
-    listed = [each for answer in lab.inspect("scheduled").values() for each in answer]
-    found = [each for each in listed if each["request"]["name"] == "tq.add"]
+
+    def listed() -> list[dict[str, Any]]:
+        answers = [each for answer in lab.inspect("scheduled").values() for each in answer]
+        return [each for each in answers if each["request"]["name"] == "tq.add"]
+
+    found = wait_until(listed, "they are listed")
     assert len(found) == LISTED
     assert [each["eta"] for each in found] == sorted(each["eta"] for each in found)
     assert len(repr(found[0])) < 4_000
@@ -195,28 +214,26 @@ def test_long_arguments_are_shown_as_short_text(lab: SeeingLab) -> None:
 
     Seen to fail without our ``info``.
     """
-    task = lab.send("tq.nap", 1.5, "x" * 300_000)
+    task = lab.send("tq.hold", "long", "x" * 300_000)
 
     def active() -> list[dict[str, Any]]:
         return [each for answer in lab.inspect("active").values() for each in answer]
 
-    (shown,) = wait_until(active, "it runs", 10)
+    (shown,) = wait_until(active, "it runs")
     assert shown["id"] == task.id
-    assert shown["args"].startswith("(1.5, 'xxx")
+    assert shown["args"].startswith("('long', 'xxx")
     assert len(repr(shown)) < 4_000
-    assert task.get(timeout=10) == "rested"
+    lab.let("long")
+    assert task.get(timeout=30) == "rested"
 
 
 @pytest.mark.slow
 def test_states_follow_a_task_to_its_end(lab: SeeingLab) -> None:
-    result = lab.send("tq.nap", 0.3)
-    seen = set()
-    give_up = time.monotonic() + 10
-    while result.state != "SUCCESS" and time.monotonic() < give_up:
-        seen.add(result.state)
-        time.sleep(0.01)
-    assert "STARTED" in seen
-    assert seen <= {"PENDING", "STARTED"}
+    result = lab.send("tq.hold", "states")
+    wait_until(lambda: result.state != "PENDING", "it starts")
+    assert result.state == "STARTED"
+    lab.let("states")
+    wait_until(lambda: result.state != "STARTED", "it ends")
     assert result.state == "SUCCESS"
 
 
@@ -229,6 +246,8 @@ def test_ended_tasks_leave_no_key_behind(lab: SeeingLab, count: int) -> None:
     tasks = lab.app.tasks
     quiet, add = tasks["tq.quiet"], tasks["tq.add"]
     with redis.Redis(port=lab.store.port, db=2, protocol=2) as results:
+        # what earlier tests have purged still gets its results
+        wait_until(lambda: lab.left() == [], "nothing is left of other tests", 60, 0.1)
         before = set(results.scan_iter(count=1000))
         lab.app.tq.submit_many(
             quiet.s(fail=number % 40 == 1) if number % 2 else add.s(number, 1)

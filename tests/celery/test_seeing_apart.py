@@ -12,7 +12,7 @@ import pytest
 from tests.celery.seeing_lab import seeing_lab
 from tests.celery.seeing_tasks import SHOTS
 from tests.servers import ValkeyServer
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -28,19 +28,19 @@ def test_inspecting_goes_on_while_the_store_is_away(tmp_path: Path) -> None:
             log = lab.workers("one")
             lab.send("tq.add", 1, 1, countdown=60)
             lab.send("stock.add", 1, 1, countdown=60)
-            wait_until(lambda: len(lab.inspect("scheduled")["one@seen"]) == 2, "both listed", 10)
+            wait_until(lambda: len(lab.inspect("scheduled")["one@seen"]) == 2, "both listed")
             lab.store.pause()
             try:
                 for away in ("frozen", "still frozen"):
                     started = time.monotonic()
                     (listed,) = lab.inspect("scheduled")["one@seen"]
                     assert listed["request"]["name"] == "stock.add"
-                    assert time.monotonic() - started < 1.5, away
+                    assert time.monotonic() - started < 1.0 + BUSY, away
                 started = time.monotonic()
                 section = lab.inspect("stats")["one@seen"]["tq"]
                 assert section["scheduler"] is None
                 assert section["namespace"] == "seen"
-                assert time.monotonic() - started < 1.5
+                assert time.monotonic() - started < 1.0 + BUSY
             finally:
                 lab.store.resume()
             assert 'inspect shows less: missing="delayed tasks"' in log.read_text()
@@ -48,12 +48,11 @@ def test_inspecting_goes_on_while_the_store_is_away(tmp_path: Path) -> None:
             def both_again() -> bool:
                 return len(lab.inspect("scheduled")["one@seen"]) == 2
 
-            wait_until(both_again, "the store is back", 20, interval=0.5)
+            wait_until(both_again, "the store is back", interval=0.5)
             lab.store.halt()
             wait_until(
                 lambda: not lab.inspect("stats")["one@seen"]["tq"]["store_answers"],
                 "it says so",
-                20,
             )
             assert len(lab.inspect("scheduled")["one@seen"]) == 1
             assert lab.inspect("ping")["one@seen"] == {"ok": "pong"}
@@ -65,11 +64,11 @@ def test_every_pool_lists_what_is_delayed(tmp_path: Path, pool: str) -> None:
         lab.workers("one", pool=pool)
         delayed = lab.send("tq.add", 1, 1, countdown=60)
         (listed,) = wait_until(
-            lambda: lab.inspect("scheduled").get("one@seen") or [], "it is listed", 10
+            lambda: lab.inspect("scheduled").get("one@seen") or [], "it is listed"
         )
         assert listed["request"]["id"] == delayed.id
         assert lab.inspect("stats")["one@seen"]["tq"]["scheduler"] is True
-        assert lab.send("tq.add", 1, 1).get(timeout=10) == 2
+        assert lab.send("tq.add", 1, 1).get(timeout=30) == 2
 
 
 def test_each_worker_answers_for_queues_that_only_it_consumes(tmp_path: Path) -> None:
@@ -91,7 +90,7 @@ def test_each_worker_answers_for_queues_that_only_it_consumes(tmp_path: Path) ->
             return sum(map(len, listed.values())) >= 3
 
         # a listing that takes too long on a busy machine is left out of an answer
-        wait_until(all_listed, "the delayed tasks are listed", 20)
+        wait_until(all_listed, "the delayed tasks are listed")
         assert sent["left"] in listed["one@seen"]
         assert sent["right"] in listed["two@seen"]
         assert sorted([*listed["one@seen"], *listed["two@seen"]]) == sorted(
@@ -113,10 +112,8 @@ def test_the_snapshot_camera_of_celery_events_sees_scheduled_tasks(tmp_path: Pat
             return json.loads(lines[-1]) if lines else {}
 
         # events from before it listens are on no picture
-        wait_until(
-            lambda: lab.send("tq.quiet") and last(), "the camera sees tasks", 30, interval=0.5
-        )
+        wait_until(lambda: lab.send("tq.quiet") and last(), "the camera sees tasks", interval=0.5)
         good, bad = lab.send("tq.add", 1, 2), lab.send("tq.fail")
 
         wanted = {good.id: ["tq.add", "SUCCESS"], bad.id: ["tq.fail", "FAILURE"]}
-        wait_until(lambda: wanted.items() <= last().items(), "both on a picture", 20)
+        wait_until(lambda: wanted.items() <= last().items(), "both on a picture")

@@ -37,15 +37,15 @@ def test_flower_shows_scheduled_tasks_like_any_other(tmp_path: Path, command: st
             except (urllib.error.HTTPError, urllib.error.URLError, OSError):
                 return False
 
-        wait_until(answers, f"Flower answers: {log}", 30, interval=0.2)
-        wait_until(lambda: "one@seen" in json.loads(get("/api/workers?refresh=1")), "worker", 20)
+        wait_until(answers, f"Flower answers: {log}", interval=0.2)
+        wait_until(lambda: "one@seen" in json.loads(get("/api/workers?refresh=1")), "worker")
 
         ended = {
             family: (lab.send(f"{family}.add", 1, 2), lab.send(f"{family}.fail"))
             for family in ("tq", "stock")
         }
         delayed = [lab.send("tq.add", number, 1, countdown=600) for number in range(7)]
-        running = lab.send("tq.nap", 6.0)
+        running = lab.send("tq.hold")
 
         def tasks() -> dict[str, Any]:
             found: dict[str, Any] = json.loads(get("/api/tasks?limit=100"))
@@ -56,9 +56,9 @@ def test_flower_shows_scheduled_tasks_like_any_other(tmp_path: Path, command: st
             return found
 
         for good, bad in ended.values():
-            wait_until(lambda g=good: state(g) == "SUCCESS", "it succeeded", 15, 0.1)  # type: ignore[misc]
-            wait_until(lambda b=bad: state(b) == "FAILURE", "it failed", 15, 0.1)  # type: ignore[misc]
-        wait_until(lambda: state(running) == "STARTED", "it runs", 15, 0.1)
+            wait_until(lambda g=good: state(g) == "SUCCESS", "it succeeded", interval=0.1)  # type: ignore[misc]
+            wait_until(lambda b=bad: state(b) == "FAILURE", "it failed", interval=0.1)  # type: ignore[misc]
+        wait_until(lambda: state(running) == "STARTED", "it runs", interval=0.1)
 
         shown = tasks()
         ours, stock = (shown[ended[family][0].id] for family in ("tq", "stock"))
@@ -73,7 +73,7 @@ def test_flower_shows_scheduled_tasks_like_any_other(tmp_path: Path, command: st
             ]
             return found if {"stats", "active", "scheduled"} <= set(found) else {}
 
-        worker = wait_until(looked_at, "Flower has asked the worker", 20, 0.2)
+        worker = wait_until(looked_at, "Flower has asked the worker", interval=0.2)
         assert worker["stats"]["tq"]["namespace"] == "seen"
         assert worker["active"][0]["id"] == running.id
         listed = {each["request"]["id"] for each in worker["scheduled"]}

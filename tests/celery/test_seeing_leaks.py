@@ -90,12 +90,12 @@ def test_ten_thousand_tasks_and_killed_clients_leave_nothing(tmp_path: Path) -> 
     with seeing_lab(tmp_path, conf=conf) as lab:
         lab.workers("one", "two")
         count = Count(lab)
-        lab.send("tq.add", 1, 2).get(timeout=20)
-        lab.send("stock.add", 1, 2).get(timeout=20)
+        lab.send("tq.add", 1, 2).get(timeout=30)
+        lab.send("stock.add", 1, 2).get(timeout=30)
         with pytest.raises(ValueError):
-            lab.send("tq.fail").get(timeout=20)
+            lab.send("tq.fail").get(timeout=30)
         lab.inspect("active")
-        wait_until(lambda: not count.now()["results"], "the first results expire", 20)
+        wait_until(lambda: not count.now()["results"], "the first results expire")
         baseline, broker = count.now(), set(count.clients["broker"].keys())
 
         tasks = lab.app.tasks
@@ -115,7 +115,7 @@ def test_ten_thousand_tasks_and_killed_clients_leave_nothing(tmp_path: Path) -> 
         wait_until(lambda: not lab.left(), "nothing is left", 60, 0.1)
         outcomes = lab.client.hgetall(lab.keys.name("counters"))
         assert int(outcomes[b"failed:celery"]) == 250 + 250 + 1
-        wait_until(lambda: not count.now()["results"], "the results expire", 30)
+        wait_until(lambda: not count.now()["results"], "the results expire")
 
         # kombu keeps what was sent to a client that was killed, on Redis and for stock tasks alike
         theirs: set[Any] = set(count.clients["broker"].keys()) - broker
@@ -137,6 +137,6 @@ def test_results_that_never_expire_are_kept(tmp_path: Path, expires: int | None)
         add = lab.app.tasks["tq.add"]
         body = lab.app.tasks["tq.nap"].si(0.0)
         done = chord([add.s(number, 1) for number in range(3)], body).delay()
-        assert done.get(timeout=20) == "rested"
+        assert done.get(timeout=30) == "rested"
         backend = lab.app.backend
         assert backend.client.ttl(backend.get_key_for_task(done.id)) == -1

@@ -45,7 +45,7 @@ def request_of(lab: WorkerLab, name: str, options: dict[str, Any]) -> dict[str, 
         # An immutable signature of a stock task, frozen so that both calls have the same in them.
         options["link"] = lab.app.tasks["collect"].si().set(task_id="linked", headers={"tq": {}})
     result = lab.app.tasks[name].apply_async((1,), {"y": 2}, **options)
-    found: dict[str, Any] = json.loads(result.get(timeout=20))
+    found: dict[str, Any] = json.loads(result.get(timeout=30))
     assert found["id"] == result.id
     expected = options.get("correlation_id", result.id)
     assert found["correlation_id"] == expected

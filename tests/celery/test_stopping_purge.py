@@ -50,7 +50,7 @@ def celery(lab: WorkerLab, *words: str, answer: str = "") -> subprocess.Complete
 
 def fill(lab: WorkerLab) -> int:
     """Put tasks wherever they may wait; returns how many that are."""
-    running = lab.send("nap", 3.0)
+    lab.send("hold")
     wait_until(lambda: lab.runs(), "the one slot is taken")
     for number in range(20):
         lab.send("nap", 0.0, countdown=3600 if number % 4 == 0 else None)
@@ -61,7 +61,6 @@ def fill(lab: WorkerLab) -> int:
     lab.scheduler = None
     for _ in range(5):
         lab.send("nap", 0.0)  # stays in ingress
-    assert running
     return 25
 
 
@@ -78,6 +77,7 @@ def test_purging_empties_every_structure_and_tells_the_number(lab):
     assert counters["revoked:celery"] == waiting
     assert counters["accepted:celery"] == waiting + 1
     assert lab.app.control.discard_all() == 0
+    lab.let()
     lab.settled(waiting + 1)
     nothing_left(lab)
     assert len(lab.runs()) == 1
@@ -102,7 +102,7 @@ def test_celery_purge_counts_both_and_asks_first(lab):
     lab.worker("solo", "-Q", "celery,other")
     for result in (*ids, other):
         with pytest.raises(TaskRevokedError, match="purged"):
-            result.get(timeout=15)
+            result.get(timeout=30)
         assert records(lab, result) == ["revoked"]
     nothing_left(lab)
 
@@ -113,6 +113,7 @@ def test_tq_cancel_ends_what_runs_and_what_waits(lab):
     lab.worker("prefork", concurrency=1)
     running = lab.send("nap", 60.0)
     wait_until(lambda: lab.runs(), "it runs")
+    lab.listening()
     waiting = lab.send("nap", 0.0)
     words = ["tq", "cancel", running.id, waiting.id, "--terminate", "--signal", "SIGKILL", "--json"]
     done = celery(lab, *words)
@@ -122,7 +123,7 @@ def test_tq_cancel_ends_what_runs_and_what_waits(lab):
     assert document["told"]
     for result in (running, waiting):
         with pytest.raises(TaskRevokedError):
-            result.get(timeout=15)
+            result.get(timeout=30)
     nothing_left(lab)
     assert lab.outcomes() == {"revoked": 2}
     assert len(lab.runs()) == 1

@@ -16,10 +16,10 @@ from opentelemetry.instrumentation.celery import CeleryInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from tests.celery.collector import Collector, collecting
+from tests.celery.collector import Collector, Seen, collecting
 from tests.celery.traced_tasks import add_parent
 from tests.celery.worker_lab import ROOT
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 
 STEPS = ["submit", "admit", "dispatch", "run", "settle"]
 
@@ -48,7 +48,17 @@ def traced(worker_lab, collector: Collector, monkeypatch: pytest.MonkeyPatch):
 
 
 def flush(lab: Any) -> None:
-    lab.app.tq.tracing._export.force_flush(5000)
+    lab.app.tq.tracing._export.force_flush(30_000)
+
+
+def complete(collector: Collector, trace: str, *names: str) -> dict[str, Seen]:
+    """Wait for spans of a trace, which come from several processes in any order; return all."""
+    wait_until(
+        lambda: collector.of(trace).keys() >= set(names),
+        f"spans {names}",
+        last=lambda: sorted(collector.of(trace)),
+    )
+    return collector.of(trace)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +71,11 @@ def test_the_five_steps_of_a_task_are_one_trace(traced, collector: Collector, po
     worker = lab.worker(pool)
     before = time.time() * 1000
     result = lab.send("nap", 0.05, tenant="acme", queue="celery")
-    assert result.get(timeout=10) == ""
+    assert result.get(timeout=30) == ""
     flush(lab)
-    wait_until(lambda: collector.named("settle nap"), "the settlement is traced", 10)
-    spans = collector.of(collector.named("submit nap")[0].trace)
+    wait_until(lambda: collector.named("settle nap"), "the settlement is traced")
+    trace = collector.named("submit nap")[0].trace
+    spans = complete(collector, trace, *(f"{step} nap" for step in STEPS))
     assert sorted(spans) == sorted(f"{step} nap" for step in STEPS)
     submit = spans["submit nap"]
     assert {span.parent for span in spans.values()} == {"", submit.id}
@@ -77,7 +88,7 @@ def test_the_five_steps_of_a_task_are_one_trace(traced, collector: Collector, po
     for earlier, later in pairwise(ordered):
         assert earlier.start <= earlier.end
         assert later.start >= earlier.end - 3  # two clocks, ms
-    assert 50 <= spans["run nap"].end - spans["run nap"].start < 1000
+    assert 50 <= spans["run nap"].end - spans["run nap"].start < 1000 * BUSY
     assert spans["settle nap"].attributes["tq.outcome"] == "completed"
     assert spans["run nap"].attributes["tq.worker"]
     assert worker.alive
@@ -87,15 +98,17 @@ def test_the_five_steps_of_a_task_are_one_trace(traced, collector: Collector, po
 def test_a_retry_and_what_a_task_sends_belong_to_its_trace(traced, collector: Collector):
     lab = traced()
     lab.worker("prefork")
-    assert lab.send("again", 2).get(timeout=10) == "done"
-    assert lab.send("fail").get(timeout=10, propagate=False)
+    assert lab.send("again", 2).get(timeout=30) == "done"
+    assert lab.send("fail").get(timeout=30, propagate=False)
     flush(lab)
-    wait_until(lambda: len(collector.named("settle again")) == 3, "three tries are traced", 10)
+    wait_until(lambda: len(collector.named("settle again")) == 3, "three tries are traced")
+    wait_until(lambda: collector.named("submit again"), "the first is traced")
     first = min(collector.named("submit again"), key=lambda span: span.start)
     assert {span.trace for span in collector.spans if span.name.endswith("again")} == {first.trace}
     outcomes = [span.attributes["tq.outcome"] for span in collector.named("settle again")]
     assert sorted(outcomes) == ["completed", "retried", "retried"]
-    wait_until(lambda: collector.named("run fail"), "the failure is traced", 10)
+    wait_until(lambda: collector.named("run fail"), "the failure is traced")
+    wait_until(lambda: len(collector.named("run again")) == 3, "and what ran")
     assert collector.named("run fail")[0].failed
     assert not collector.named("run again")[0].failed
 
@@ -105,11 +118,11 @@ def test_a_trace_that_is_not_sampled_travels_and_writes_nothing(traced, collecto
     lab = traced()
     lab.worker("threads")
     parent = f"00-{'ab' * 16}-{'cd' * 8}-00"
-    assert lab.send("add", 1, 1, headers={"traceparent": parent}).get(timeout=10) == 2
+    assert lab.send("add", 1, 1, headers={"traceparent": parent}).get(timeout=30) == 2
     known = f"00-{'ef' * 16}-{'cd' * 8}-01"
-    assert lab.send("add", 1, 2, headers={"traceparent": known}).get(timeout=10) == 3
+    assert lab.send("add", 1, 2, headers={"traceparent": known}).get(timeout=30) == 3
     flush(lab)
-    wait_until(lambda: collector.named("settle add"), "the sampled one is traced", 10)
+    wait_until(lambda: collector.named("settle add"), "the sampled one is traced")
     assert {span.trace for span in collector.spans} == {"ef" * 16}
     assert collector.named("submit add")[0].parent == "cd" * 8
 
@@ -146,12 +159,15 @@ def test_it_works_together_with_celerys_instrumentation(traced, collector: Colle
     try:
         lab.worker("prefork")
         lab.app.send_task("parent", tenant="acme")
-        wait_until(lambda: collector.named("settle noop"), "the task's own task is traced", 10)
+        wait_until(lambda: collector.named("settle noop"), "the task's own task is traced")
         flush(lab)
     finally:
         instrumentor.uninstrument()
     submit = collector.named("submit parent")[0]
-    spans = collector.of(submit.trace)
+    spans = complete(
+        collector, submit.trace, *(f"{step} parent" for step in STEPS), "apply_async/parent",
+        "run/parent", "inner", "submit noop", "apply_async/noop", "run noop",
+    )  # fmt: skip
     theirs = spans["apply_async/parent"]
     assert theirs.parent == submit.id
     for step in ("admit", "dispatch", "run", "settle"):
@@ -171,12 +187,12 @@ def test_what_a_task_traces_belongs_to_its_trace(traced, collector: Collector):
     lab.worker("prefork", concurrency=1)
     for _ in range(2):
         lab.app.send_task("parent", tenant="acme")
-    wait_until(lambda: len(collector.named("settle noop")) == 2, "both are traced", 10)
+    wait_until(lambda: len(collector.named("settle noop")) == 2, "both are traced")
     flush(lab)
     submits = {span.trace: span for span in collector.named("submit parent")}
     assert len(submits) == 2
     for trace, submit in submits.items():
-        spans = collector.of(trace)
+        spans = complete(collector, trace, "inner", "submit noop", "run noop")
         assert spans["inner"].parent == submit.id
         assert spans["submit noop"].parent == spans["inner"].id
         assert spans["run noop"].parent == spans["submit noop"].id
@@ -217,13 +233,13 @@ def ending(lab: Any, **environ: str) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("away", ["silent", "refused"])
 def test_a_collector_that_is_away_keeps_no_sender(worker_lab, silent, away):
-    """Seen to fail with OpenTelemetry's own batch processor: 10 s."""
+    """Nor does it keep one busy. Seen to fail with OpenTelemetry's own batch processor: 10 s."""
     lab = worker_lab(scheduler=False)
     port = silent if away == "silent" else 1
     endpoint = f"http://127.0.0.1:{port}"
     off = ending(lab, TQ_TRACING="off")
     on = min(ending(lab, TQ_TRACING="on", OTEL_EXPORTER_OTLP_ENDPOINT=endpoint) for _ in range(2))
-    assert on - off <= 0.2
+    assert on - off <= 0.2 + BUSY
 
 
 @pytest.mark.slow
@@ -240,6 +256,6 @@ def test_a_collector_that_is_away_keeps_no_worker(worker_lab, silent, monkeypatc
         worker = lab.worker(pool)
         parent = {"traceparent": f"00-{'ef' * 16}-{'cd' * 8}-01"}
         for result in [lab.send("add", 1, n, headers=parent) for n in range(20)]:
-            result.get(timeout=10)
+            result.get(timeout=30)
         took[tracing].append(worker.terminate())
-    assert min(took["on"]) - min(took["off"]) <= 0.2, took
+    assert min(took["on"]) - min(took["off"]) <= 0.2 + BUSY, took

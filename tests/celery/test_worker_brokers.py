@@ -11,7 +11,7 @@ import pytest
 
 from tests.celery.forwarder import Forwarder
 from tests.celery.worker_lab import POOLS
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -37,12 +37,12 @@ def test_both_kinds_of_tasks_beside_each_other_on_rabbitmq(worker_lab, rabbit_se
     worker = lab.worker(pool, "-Q", queue)
     stock = [lab.send("stock_nap", 0.05, queue=queue) for _ in range(10)]
     scheduled = [lab.send("add", number, 1, queue=queue) for number in range(30)]
-    assert [each.get(timeout=20) for each in scheduled] == list(range(1, 31))
+    assert [each.get(timeout=30) for each in scheduled] == list(range(1, 31))
     for each in stock:
-        each.get(timeout=20)
+        each.get(timeout=30)
     lab.ended({"completed": 30}, queue)
     assert len(lab.runs("stock")) == 10
-    assert worker.terminate() < 6
+    assert worker.terminate() < 5 + BUSY
     lab.idle(queue)
 
 
@@ -55,8 +55,8 @@ def test_broker_and_store_in_one_database(worker_lab, make_server):
         lab.send("stock_nap", 0.0, queue="stock")
         lab.send("nap", 0.0)
     lab.settled(10)
-    wait_until(lambda: len(lab.runs("stock")) == 10, "the stock tasks run", 10)
-    assert lab.app.control.ping(timeout=1.0)
+    wait_until(lambda: len(lab.runs("stock")) == 10, "the stock tasks run")
+    lab.listening()
     lab.idle()
 
 
@@ -87,11 +87,11 @@ def test_a_broker_lost_three_times_strands_nothing(
     for _ in range(3):
         for line in lines:
             time.sleep(chance.uniform(0.1, 0.8))
-            assert line.cut() > 0
+            wait_until(line.cut, "there is a connection to cut")
     for number, lab in enumerate(labs):
         name = f"{pool}{cancel}{number}"
-        lab.settled(20, 40)
-        assert lab.outcomes(name) == {"completed": 20}, number
+        lab.settled(20, 60)
+        lab.ended({"completed": 20}, name)
         assert len(lab.runs()) == 20, number
         lab.idle(name)
 
@@ -112,10 +112,9 @@ def test_a_broker_lost_in_a_stream_of_short_tasks_strands_nothing(
         for _ in range(400):
             lab.send("noop")
         lab.send("nap", 0.2)
-        assert line.cut() > 0
+        wait_until(line.cut, "there is a connection to cut")
         time.sleep(0.3)
-    lab.settled(6 * 401, 25)
-    assert lab.outcomes() == {"completed": 6 * 401}
+    lab.ended({"completed": 6 * 401})
     lab.idle()
 
 
@@ -140,22 +139,21 @@ def test_a_broker_that_is_away_for_leases(worker_lab, make_server, request, kind
         lab.worker(pool, "-n", f"{queue}@%h", "-Q", queue, concurrency=2)
         for _ in range(2):
             lab.send("nap", 2.0, queue=queue)
-    wait_until(lambda: len(lab.runs()) == 8, "all slots are busy", 10)
+    wait_until(lambda: len(lab.runs()) == 8, "all slots are busy")
     broker.halt() if kind == "valkey" else broker.kill()
     away = time.monotonic()
-    wait_until(lambda: all(lab.outcomes(q) == {"completed": 2} for q in queues.values()), "ends", 6)
+    wait_until(lambda: all(lab.outcomes(q) == {"completed": 2} for q in queues.values()), "ends")
     for queue in queues.values():
         lab.send("nap", 0.0, queue=queue)
     able = [queue for pool, queue in queues.items() if pool != "prefork"]
-    wait_until(lambda: all(lab.outcomes(q) == {"completed": 3} for q in able), "new ones run", 6)
-    wait_until(lambda: lab.counters().get(f"pending:{queues['prefork']}") == 1, "no slots", 5)
+    wait_until(lambda: all(lab.outcomes(q) == {"completed": 3} for q in able), "new ones run")
+    wait_until(lambda: lab.counters().get(f"pending:{queues['prefork']}") == 1, "no slots")
     time.sleep(max(0.0, away + 5 - time.monotonic()))
     broker.start()
-    lab.settled(12, 30)
-    assert len(lab.runs()) == 12
     for queue in queues.values():
-        assert lab.outcomes(queue) == {"completed": 3}
+        lab.ended({"completed": 3}, queue)
         lab.idle(queue)
+    assert len(lab.runs()) == 12
     assert all(worker.alive for worker in lab.workers)
 
 
@@ -169,9 +167,9 @@ def test_long_results_are_read_whole_while_the_broker_is_away(worker_lab, make_s
     lab.worker("prefork", concurrency=2)
     for _ in range(4):
         lab.send("fail_at_length", 1.0)
-    wait_until(lambda: lab.counters().get("dispatched:celery", 0) >= 2, "two run", 5)
+    wait_until(lambda: lab.counters().get("dispatched:celery", 0) >= 2, "two run")
     broker.stop()
-    wait_until(lambda: lab.outcomes().get("failed") == 2, "settled without the broker", 10)
+    wait_until(lambda: lab.outcomes().get("failed") == 2, "settled without the broker")
     broker.start()
-    wait_until(lambda: lab.outcomes().get("failed") == 4, "the worker goes on", 20)
+    wait_until(lambda: lab.outcomes().get("failed") == 4, "the worker goes on")
     lab.idle()

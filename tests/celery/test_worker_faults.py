@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import assert_idle, wait_until
+from tests.waiting import BUSY, assert_idle, wait_until
 
 pytestmark = pytest.mark.slow
 
 
 def _runs(lab: Any, what: str, seconds: float = 5.0) -> None:
     """Send a task and see it end in time; a sender may have to try again."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds + BUSY
     while True:
         try:
             result = lab.send("add", 1, 2)
@@ -40,7 +40,7 @@ def _runs(lab: Any, what: str, seconds: float = 5.0) -> None:
 def _pings(lab: Any) -> Any:
     """Ask for a pong; the caller's own connection may be one that the server has forgotten."""
     with suppress(*lab.app.connection_for_write().recoverable_connection_errors):
-        return lab.app.control.ping(timeout=1.0)
+        return lab.app.control.ping(timeout=5.0, limit=1)
 
 
 def _tells(lab: Any) -> None:
@@ -56,10 +56,10 @@ def _tells(lab: Any) -> None:
         listening = threading.Thread(target=listen)
         listening.start()
         try:
-            wait_until(lambda: any("heartbeat" in e["type"] for e in seen), "a heartbeat", 10)
+            wait_until(lambda: any("heartbeat" in e["type"] for e in seen), "a heartbeat")
             sent = lab.send("add", 1, 2).id
             told = lambda: [e["type"] for e in seen if e.get("uuid") == sent]  # noqa: E731
-            wait_until(lambda: told()[-1:] == ["task-succeeded"], "the task's events", 10)
+            wait_until(lambda: told()[-1:] == ["task-succeeded"], "the task's events")
             assert told() == ["task-received", "task-started", "task-succeeded"]
         finally:
             receiver.should_stop = True
@@ -83,9 +83,9 @@ def test_connections_closed_under_an_idle_worker(worker_lab, make_server, pool):
     assert_idle(worker.pid, 8, wakeups_per_s=100)
     assert len(worker.text().splitlines()) - lines <= 2, worker.text()[-2000:]
     _runs(lab, "silence", 2.0)
-    stats = lab.app.control.inspect(timeout=2.0).stats()
+    stats = lab.app.control.inspect(timeout=30, limit=1).stats()
     (found,) = [each["tq"] for each in stats.values()]
-    assert found["since_store_answered"] < 5.0
+    assert found["since_store_answered"] < 10.0, "it renews its lease in that time"
     assert worker.alive
 
 
@@ -109,10 +109,19 @@ def test_remote_control_and_reading_survive_every_fault(worker_lab, make_server,
         time.sleep(0.5)
         server.start()
         _runs(lab, "a server that came back empty", 6.0)
-    wait_until(lambda: _pings(lab), "it answers ping", 15, 0.1)
+    wait_until(lambda: _pings(lab), "it answers ping", interval=0.1)
     _tells(lab)
     assert worker.alive
     assert_idle(worker.pid, 4, wakeups_per_s=100)
+
+
+def _at_rest(lab: Any) -> None:
+    """Wait until nothing was noted for half a second."""
+    noted, since = -1, time.monotonic()
+    while time.monotonic() - since < 0.5:
+        if (now := len(lab.runs()) + len(lab.runs("end"))) != noted:
+            noted, since = now, time.monotonic()
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
@@ -133,7 +142,7 @@ def test_rolling_restarts_with_kills_among_them(worker_lab, pool):
             worker.terminate()
             continue
         os.kill(worker.pid, signal.SIGSTOP)
-        time.sleep(0.3)  # what its children had begun is noted
+        _at_rest(lab)  # what its children had begun is noted
         ended = {run["id"] for run in lab.runs("end")}
         settled = {record["id"] for record in lab.settled(0)}
         started = {run["id"] for run in lab.runs()}
@@ -141,12 +150,12 @@ def test_rolling_restarts_with_kills_among_them(worker_lab, pool):
         worker.kill()
     lab.worker(pool)
     lab.settled(500, 60)
+    lab.ended({"completed": 500})
     counts: dict[str, int] = {}
     for run in lab.runs():
         counts[run["id"]] = counts.get(run["id"], 0) + 1
     assert len(counts) == 500
     assert {task for task, count in counts.items() if count > 1} <= excused
-    assert lab.outcomes() == {"completed": 500}
     spent = {r["id"] for r in lab.settled(500) if int(r["attempts"]) > 0}
     assert len(spent) <= 2 * 20, "a stop must not cost an attempt"
     lab.idle()
@@ -161,7 +170,7 @@ def test_a_task_that_is_put_back_for_ever_is_buried(worker_lab):
     lab.worker("threads")
     result = lab.send("refuse", True)
     with pytest.raises(Exception, match="budget|dead"):
-        result.get(timeout=20)
+        result.get(timeout=30)
     at = [run["at"] for run in lab.runs()]
     assert len(at) == 4
     pauses = [later - earlier for earlier, later in pairwise(at)]

@@ -19,13 +19,11 @@ def test_a_read_that_waits_is_withdrawn_when_the_last_slot_is_taken(worker_lab):
     lab = worker_lab()
     full = lab.worker("threads", "-Q", "celery,stock", concurrency=1)
     lab.worker("threads", concurrency=1)
-    started = time.monotonic()
-    lab.send("stock_nap", 6.0, queue="stock")
-    wait_until(lambda: sorted(a["slots"] for a in lab.announced().values()) == [0, 1], "full", 5)
+    lab.send("stock_hold", queue="stock")
+    wait_until(lambda: sorted(a["slots"] for a in lab.announced().values()) == [0, 1], "full")
     for count in range(1, 6):
         lab.send("nap", 0.0)
         lab.settled(count)
-    assert time.monotonic() - started < 6, "the slot was free again by then"
     assert "Task nap" not in full.text()
 
 
@@ -39,7 +37,7 @@ def test_a_steady_stream_of_broker_tasks_does_not_starve_scheduled_ones(worker_l
     lab.worker(pool, "-Q", "celery,stock", concurrency=2)
     for _ in range(150):
         lab.send("stock_nap", 0.1, queue="stock")
-    wait_until(lambda: [a["slots"] for a in lab.announced().values()] == [0], "full", 5)
+    wait_until(lambda: [a["slots"] for a in lab.announced().values()] == [0], "full")
     started = time.monotonic()
     lab.send("nap", 0.0)
     lab.settled(1)

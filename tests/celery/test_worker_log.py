@@ -49,10 +49,10 @@ def test_every_line_is_json_with_its_task_and_no_argument(worker_lab, pool):
     store.close()
     done = lab.send("nap", 0, SECRET, tenant="acme")
     failed = lab.send("fail", tenant="acme")
-    assert done.get(timeout=10) == SECRET
+    assert done.get(timeout=30) == SECRET
     with pytest.raises(ValueError, match="as asked"):
-        failed.get(timeout=10)
-    wait_until(lambda: len(lab.dead()) == len(BROKEN), "the broken ones are buried", 10)
+        failed.get(timeout=30)
+    wait_until(lambda: len(lab.dead()) == len(BROKEN), "the broken ones are buried")
     worker.terminate()
     # the banner and the word of the shutdown are printed, not logged
     logged = [line for line in worker.text().splitlines() if line.startswith(("{", "[20"))]
@@ -83,6 +83,6 @@ def test_handlers_of_the_application_keep_their_format(worker_lab):
     lab = worker_lab(log_format="json", conf={"worker_hijack_root_logger": True})
     lab.main = "tests.celery.worker_own_log"
     worker = lab.worker("threads")
-    assert lab.send("add", 1, 1).get(timeout=10) == 2
+    assert lab.send("add", 1, 1).get(timeout=30) == 2
     worker.terminate()
     assert "OWN INFO Task add[" in worker.text()

@@ -21,23 +21,21 @@ def test_a_killer_ends_its_chord_and_its_errbacks_once(worker_lab):
     """
     lab = worker_lab(lease=1.0, delivery_budget=2)
     full = lab.worker("threads", "-Q", "celery,stock", concurrency=1)
-    lab.send("stock_nap", 15.0, queue="stock")
-    wait_until(lambda: [a["slots"] for a in lab.announced().values()] == [0], "no slot is free", 5)
-    busy_until = time.monotonic() + 14.0
+    lab.send("stock_hold", queue="stock")
+    wait_until(lambda: [a["slots"] for a in lab.announced().values()] == [0], "no slot is free")
     first = lab.worker("threads", concurrency=1)
     note, die, by_id = (lab.app.tasks[name] for name in ("note", "die", "by_id"))
     part = die.si().on_error(note.si(mark="part")).on_error(by_id.s())
     result = chord([part, note.si(mark="other part")])(
         note.si(mark="body").on_error(note.si(mark="body failed"))
     )
-    first.process.wait(20)
-    lab.worker("threads", concurrency=1).process.wait(20)
+    first.process.wait(30)
+    lab.worker("threads", concurrency=1).process.wait(30)
     with pytest.raises((ChordError, DeadTaskError)):
-        result.get(timeout=10)
-    assert time.monotonic() < busy_until, "there was a free slot by then"
+        result.get(timeout=30)
     assert full.alive
     lab.worker("threads", concurrency=1)
-    wait_until(lambda: len(lab.runs("note")) == 3 and lab.runs("by-id"), "errbacks ran", 10)
+    wait_until(lambda: len(lab.runs("note")) == 3 and lab.runs("by-id"), "errbacks ran")
     time.sleep(1.5)
     assert sorted(run["mark"] for run in lab.runs("note")) == ["body failed", "other part", "part"]
     assert len(lab.runs("by-id")) == 1

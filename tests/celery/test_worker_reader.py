@@ -57,7 +57,7 @@ def test_a_read_that_is_never_answered_is_sent_anew(
         reader.turn()
         return reader.split.outstanding
 
-    wait_until(turned, "it reads", 5)
+    wait_until(turned, "it reads")
     dead, other = socket.socketpair()
     with closing(other), closing(reader.split._connection._sock):
         reader.split._connection._sock = dead  # the server goes on with the other end
@@ -70,7 +70,7 @@ def test_a_read_that_is_never_answered_is_sent_anew(
             return len(reader.table) == 1
 
         with caplog.at_level(logging.WARNING, "tq_celery"):
-            wait_until(taken, "the task arrives all the same", 5)
+            wait_until(taken, "the task arrives all the same")
     assert "was not answered in time" in caplog.text
     (held,) = reader.table.waiting
     assert held.delivery.payload == b"payload of n"
@@ -87,7 +87,7 @@ def test_a_long_search_for_revoked_tasks_holds_up_neither_lease_nor_reading(
 
     def revoke(*args: Any, **options: Any) -> dict[str, str]:
         begun.set()
-        assert gate.wait(10)
+        assert gate.wait(30)
         return search(*args, **options)
 
     monkeypatch.setattr(RedisStopping, "revoke", revoke)
@@ -101,16 +101,16 @@ def test_a_long_search_for_revoked_tasks_holds_up_neither_lease_nor_reading(
         reader.turn()
         return len(reader.table) == 1
 
-    opener = Timer(8, gate.set)  # a turn that waits for the search ends, too late
+    opener = Timer(25, gate.set)  # a turn that waits for the search ends, too late
     opener.start()
     try:
-        wait_until(taken, "a task arrives while the search goes on", 5)
-        assert begun.wait(5), "the search has begun"
+        wait_until(taken, "a task arrives while the search goes on", 20)
+        assert begun.wait(30), "the search has begun"
         assert store.locate(["waits"])
     finally:
         opener.cancel()
         gate.set()
-    wait_until(lambda: not store.locate(["waits"]), "the revoked task is removed", 5)
+    wait_until(lambda: not store.locate(["waits"]), "the revoked task is removed")
 
 
 def test_a_store_that_is_away_is_said_once_and_revocations_are_kept(
@@ -136,10 +136,10 @@ def test_a_store_that_is_away_is_said_once_and_revocations_are_kept(
         return len(opened) > 3
 
     with caplog.at_level(logging.WARNING, "tq_celery"):
-        wait_until(tried, "it is tried again and again", 5)
+        wait_until(tried, "it is tried again and again")
         assert caplog.text.count("not written yet") == 1
         there.set()
-        reader.revocations.finish(reader.settings, 5)
+        reader.revocations.finish(reader.settings, 30)
     assert not store.locate(["n"])
 
 
@@ -158,7 +158,7 @@ def test_an_end_that_cannot_be_written_yet_is_one_end_for_the_read_ahead(
         reader.turn()
         return len(reader.table) == 1
 
-    wait_until(taken, "the task arrives", 5)
+    wait_until(taken, "the task arrives")
     (held,) = reader.table.waiting
     assert reader.table.claim(held)
     reader.table.settle(held, Outcome.COMPLETED, 1.0, 2.0)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.celery.worker_lab import POOLS, ROOT
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 
 #: Leases have to run out and processes to start: seconds each.
 pytestmark = pytest.mark.slow
@@ -32,9 +32,8 @@ def test_a_task_longer_than_four_leases_runs_once(worker_lab, pool):
     lab.worker(pool)
     lab.worker(pool)
     lab.send("nap", 9.0)
-    lab.settled(1, 20)
+    lab.ended({"completed": 1})
     assert len(lab.runs()) == 1
-    assert lab.outcomes() == {"completed": 1}
 
 
 @pytest.mark.slow
@@ -45,7 +44,7 @@ def test_a_task_that_holds_the_interpreter_for_leases_runs_once(worker_lab, pool
     lab.worker(pool)
     lab.worker(pool)
     lab.send("hog", 5.0)
-    lab.settled(1, 20)
+    lab.settled(1)
     time.sleep(1)
     assert len(lab.runs()) == 1
     assert lab.outcomes() == {"completed": 1}
@@ -58,7 +57,7 @@ def test_a_greenlet_that_never_yields_runs_once(worker_lab, pool):
     lab.worker(pool)
     lab.worker(pool)
     lab.send("spin", 5.0)
-    lab.settled(1, 20)
+    lab.settled(1)
     assert len(lab.runs()) == 1
 
 
@@ -67,17 +66,16 @@ def test_a_killed_workers_task_runs_again_within_two_leases(worker_lab, pool):
     """taskiq-python/taskiq-redis #101, the other half: a dead owner is not waited for."""
     lab = worker_lab(lease=2.0)
     first = lab.worker(pool)
-    lab.send("nap", 6.0)
-    wait_until(lambda: len(lab.runs()) == 1, "the task starts", 10)
+    lab.send("hold")
+    wait_until(lambda: len(lab.runs()) == 1, "the task starts")
     second = lab.worker(pool)
-    assert not lab.runs("end")
     first.kill()
     killed = time.monotonic()
-    wait_until(lambda: len(lab.runs()) == 2, "the task starts again", 10)
-    assert time.monotonic() - killed < 2 * 2.0 + 0.5
-    lab.settled(1)
+    wait_until(lambda: len(lab.runs()) == 2, "the task starts again")
+    assert time.monotonic() - killed < 2 * 2.0 + BUSY
+    lab.let()
+    lab.ended({"completed": 1})
     assert second.alive
-    assert lab.outcomes()["completed"] == 1
     lab.idle()
 
 
@@ -85,16 +83,17 @@ def test_a_stopped_worker_lapses_though_its_renewer_lives(worker_lab):
     """A frozen process must not keep its lease; when it wakes, its settlement is refused."""
     lab = worker_lab(lease=1.0)
     first = lab.worker("threads")
-    lab.send("nap", 0.5)
+    lab.send("hold")
     wait_until(lambda: len(lab.runs()) == 1, "the task starts")
     os.kill(first.pid, signal.SIGSTOP)
     lab.worker("threads")
-    wait_until(lambda: len(lab.runs()) == 2, "the task starts again", 10)
+    wait_until(lambda: len(lab.runs()) == 2, "the task starts again")
+    lab.let()
     lab.settled(1)
     os.kill(first.pid, signal.SIGCONT)
-    wait_until(lambda: "passed to others" in first.text(), "the stale settlement is noticed", 10)
+    wait_until(lambda: "passed to others" in first.text(), "the stale settlement is noticed")
     assert lab.outcomes()["completed"] == 1
-    assert lab.send("add", 1, 1).get(timeout=10) == 2
+    assert lab.send("add", 1, 1).get(timeout=30) == 2
     lab.idle()
 
 
@@ -110,7 +109,7 @@ def test_a_task_that_kills_its_process_is_buried_after_the_budget(worker_lab, po
         assert len(lab.runs()) == 3
     else:
         for _ in range(3):
-            lab.workers[-1].process.wait(20)
+            lab.workers[-1].process.wait(30)
             lab.worker(pool)
         with pytest.raises(Exception, match="lost|dead|budget"):
             result.get(timeout=30)
@@ -138,8 +137,8 @@ def test_a_lost_broker_strands_and_repeats_nothing(worker_lab, make_server, pool
             time.sleep(2.5)
             client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
-    lab.settled(20, 40)
-    assert lab.outcomes() == {"completed": 20}
+    lab.settled(20, 60)
+    lab.ended({"completed": 20})
     assert len(lab.runs()) == 20
     lab.idle()
 
@@ -153,7 +152,7 @@ def test_work_goes_on_within_five_seconds_of_every_server_fault(worker_lab, make
     worker = lab.worker(pool)
 
     def works(what: str) -> None:
-        deadline = time.monotonic() + 6
+        deadline = time.monotonic() + 6 + BUSY
         while True:
             try:
                 result = lab.send("add", 1, 2)
@@ -161,7 +160,7 @@ def test_work_goes_on_within_five_seconds_of_every_server_fault(worker_lab, make
             except Exception:
                 assert time.monotonic() < deadline, what
                 time.sleep(0.2)
-        wait_until(lambda: _state(result) == "SUCCESS", f"a task runs after {what}", 6, 0.05)
+        wait_until(lambda: _state(result) == "SUCCESS", f"a task runs after {what}", 6 + BUSY, 0.05)
         assert worker.alive
 
     def _state(result) -> str:
@@ -199,14 +198,14 @@ def test_rolling_restarts_lose_nothing_and_repeat_nothing(worker_lab, pool):
         time.sleep(1)
         asked = time.monotonic()
         worker.terminate()
-        assert time.monotonic() - asked < 4
+        assert time.monotonic() - asked < 4 + BUSY
         held = lab.client.xpending(lab.keys.of_queue("exec", "celery"), "workers")
         assert not held["pending"], "all was settled or given back"
     lab.worker(pool)
     lab.settled(500, 60)
     ids = [run["id"] for run in lab.runs()]
     assert len(ids) == len(set(ids)) == 500
-    assert lab.outcomes() == {"completed": 500}
+    lab.ended({"completed": 500})
     lab.idle()
 
 
@@ -235,10 +234,10 @@ def test_names_are_unique_and_consumers_do_not_pile_up(worker_lab):
         worker.kill()
     assert len(names) == 3
     lab.worker("threads")
-    lab.settled(3, 30)
-    consumers = lab.client.xinfo_consumers(lab.keys.of_queue("exec", "celery"), "workers")
-    assert len(consumers) == 1
-    assert lab.outcomes()["completed"] == 3
+    lab.settled(3)
+    exec_ = lab.keys.of_queue("exec", "celery")
+    wait_until(lambda: len(lab.client.xinfo_consumers(exec_, "workers")) == 1, "one is left")
+    lab.ended({"completed": 3})
     assert threading.active_count() < 50
 
 
@@ -260,8 +259,8 @@ def test_a_killed_renewer_is_replaced(worker_lab):
                     found.append(int(entry.name))
         return found
 
-    wait_until(renewers, "the renewer runs", 5)
+    wait_until(renewers, "the renewer runs")
     (first,) = renewers()
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: renewers() not in ([], [first]), "another renewer runs", 5)
-    assert "the renewer process has ended" in worker.text()
+    wait_until(lambda: renewers() not in ([], [first]), "another renewer runs")
+    wait_until(lambda: "the renewer process has ended" in worker.text(), "it says so")

@@ -14,9 +14,10 @@ from typing import Any
 
 from tests.celery import worker_tasks
 from tests.servers import ValkeyServer
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 from tq_celery.scheduler.service import Scheduler
 from tq_celery.settings import Settings
+from tq_celery.states import Outcome, State
 from tq_celery.store.keys import Keys
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +34,7 @@ class Worker:
         self.process, self.log = process, log
         self.pid = process.pid
 
-    def terminate(self, timeout: float = 15.0) -> float:
+    def terminate(self, timeout: float = PATIENCE) -> float:
         """Stop it warmly; returns the seconds that took."""
         started = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
@@ -109,13 +110,22 @@ class WorkerLab:
         wait_until(
             lambda: not worker.alive or set(self.announced()) - known,
             "the worker announces itself",
-            30,
         )
         assert worker.alive, worker.text()
         return worker
 
+    def listening(self) -> None:
+        """Wait until all workers hear broadcasts, which is a while after their announcement."""
+        count = sum(worker.alive for worker in self.workers)
+        ping = self.app.control.ping
+        wait_until(lambda: len(ping(timeout=1.0, limit=count)) == count, "all workers answer")
+
     def send(self, name: str, *args: Any, **options: Any) -> Any:
         return self.app.tasks[name].apply_async(args, **options)
+
+    def let(self, word: str = "go") -> None:
+        """Let the tasks ``hold`` and ``stock_hold`` of this word end, now and from now on."""
+        self._runs.set(f"let:{word}", 1)
 
     def announced(self) -> dict[str, dict[str, Any]]:
         """Return the announcements by worker."""
@@ -123,20 +133,18 @@ class WorkerLab:
         return {name.decode(): json.loads(value) for name, value in raw.items()}
 
     def counters(self) -> dict[str, int]:
+        """Return how many tasks were accepted, are in each state and have ended, by queue."""
         raw = self.client.hgetall(self.keys.name("counters"))
-        return {name.decode(): int(value) for name, value in raw.items() if int(value)}
+        found = {name.decode(): int(value) for name, value in raw.items() if int(value)}
+        words = {"accepted", *State, *Outcome}
+        return {name: count for name, count in found.items() if name.partition(":")[0] in words}
 
     def outcomes(self, queue: str = "celery") -> dict[str, int]:
         """Return how many tasks of ``queue`` ended with each outcome."""
-        live = {"accepted", "submitted", "pending", "dispatched", "delayed"}
-        found: dict[str, int] = {}
-        for name, value in self.counters().items():
-            word, _, of = name.partition(":")
-            if of == queue and word not in live:
-                found[word] = value
-        return found
+        found = self.counters()
+        return {str(end): found[f"{end}:{queue}"] for end in Outcome if f"{end}:{queue}" in found}
 
-    def ended(self, outcomes: dict[str, int], queue: str = "celery", timeout: float = 20.0) -> None:
+    def ended(self, outcomes: dict[str, int], queue: str = "celery") -> None:
         """Wait until the tasks of ``queue`` ended just so: a result is there before it is settled.
 
         A worker sends many settlements at once, so what ``get`` returned may be counted later.
@@ -144,11 +152,10 @@ class WorkerLab:
         wait_until(
             lambda: self.outcomes(queue) == outcomes,
             f"{queue} counts {outcomes}",
-            timeout,
             last=self.counters,
         )
 
-    def settled(self, count: int, timeout: float = 20.0) -> list[dict[str, str]]:
+    def settled(self, count: int, timeout: float = PATIENCE) -> list[dict[str, str]]:
         """Wait for ``count`` results and return them."""
         stream = self.keys.name("results")
         wait_until(lambda: self.client.xlen(stream) >= count, f"{count} tasks settle", timeout)
@@ -168,13 +175,14 @@ class WorkerLab:
     def idle(self, queue: str = "celery") -> None:
         """Wait until nothing of ``queue`` is left in any structure."""
 
-        def empty() -> bool:
+        def left() -> dict[str, int]:
             live = {f"{word}:{queue}" for word in ("submitted", "pending", "dispatched", "delayed")}
-            return not live & set(self.counters())
+            found = {name: count for name, count in self.counters().items() if name in live}
+            found["deliveries"] = self.client.xlen(self.keys.of_queue("exec", queue))
+            found["payloads"] = self.client.hlen(self.keys.name("payload"))
+            return found
 
-        wait_until(empty, "nothing is in flight", 20)
-        assert self.client.xlen(self.keys.of_queue("exec", queue)) == 0
-        wait_until(lambda: not self.client.hlen(self.keys.name("payload")), "payloads are gone", 5)
+        wait_until(lambda: not any(left().values()), f"nothing of {queue} is left", last=left)
 
     def close(self) -> None:
         for worker in self.workers:

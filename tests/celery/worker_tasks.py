@@ -47,6 +47,14 @@ def _note(kind: str, task_id: str | None = None, **fields: Any) -> None:
     _client.rpush("runs", json.dumps(entry))
 
 
+def _hold(word: str) -> None:
+    """Wait until the test lets ``word`` go on, or is no more."""
+    assert _client is not None
+    give_up = time.monotonic() + 150.0
+    while not _client.exists(f"let:{word}") and time.monotonic() < give_up:
+        time.sleep(0.02)
+
+
 def _noted(task_id: str, kind: str = "start") -> int:
     """Return how many notes of a kind a task has made, in whatever process."""
     assert _client is not None
@@ -87,6 +95,14 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
         time.sleep(seconds)
         _note("end", self.request.id, mark=mark)
         return mark
+
+    @tq.task(shared=False, name="hold", bind=True)
+    def hold(self, word: str = "go") -> str:
+        """Run until the test says ``lab.let(word)``."""
+        _note("start", self.request.id)
+        _hold(word)
+        _note("end", self.request.id)
+        return word
 
     @tq.task(shared=False, name="hog", bind=True)
     def hog(self, seconds: float) -> None:
@@ -175,11 +191,16 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
         _note("stock", self.request.id)
         time.sleep(seconds)
 
+    @app.task(shared=False, name="stock_hold", bind=True)
+    def stock_hold(self, word: str = "go") -> None:
+        _note("stock", self.request.id)
+        _hold(word)
+
     @app.task(shared=False, name="collect", bind=True)
     def collect(self, *args: Any) -> None:
         _note("collect", self.request.id)
 
     retry_tasks.declare(tq, _note)
-    stopping_tasks.declare(tq, _note, _noted)
+    stopping_tasks.declare(tq, _note, _noted, _hold)
     app.finalize()
     return app

@@ -79,7 +79,7 @@ class Program:
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
-    def stop(self, timeout: float = 20.0) -> float:
+    def stop(self, timeout: float = 30.0) -> float:
         """Ask it to end (SIGTERM); returns the seconds that took, kills it when it does not."""
         started = time.monotonic()
         if self.alive:
@@ -305,7 +305,7 @@ class Cluster:
         """
         self.drain(timeout)
         try:
-            wait_until(lambda: not self.left_over(), "nothing is left over", 10, 0.05)
+            wait_until(lambda: not self.left_over(), "nothing is left over", interval=0.05)
         except AssertionError:
             raise AssertionError(self.describe()) from None
         counters = self.counters()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers import ValkeyServer
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 from tq_celery.settings import Settings
 from tq_celery.store.contract import Limits, Submission, WorkerAnnouncement
 from tq_celery.store.record import DELIVERY, TaskKey
@@ -97,7 +97,6 @@ class Lab:
         leading = wait_until(
             lambda: [each for each in self.schedulers if each.leads(self)],
             "one of the schedulers leads",
-            timeout=20,
         )
         return leading[0]
 
@@ -129,7 +128,7 @@ class Lab:
                 found.append(((int(ms), int(seq)), epoch, task))
         return sorted(found)
 
-    def wait_dispatched(self, count: int, timeout: float = 30.0) -> None:
+    def wait_dispatched(self, count: int, timeout: float = PATIENCE) -> None:
         name = self.store.keys.of_queue("exec", "q")
         wait_until(
             lambda: self.client.xlen(name) >= count, f"{count} tasks are dispatched", timeout

@@ -17,7 +17,7 @@ import pytest
 
 from tests.chaos.clocks import Clocks, clocks
 from tests.chaos.cluster import ROOT, Cluster, Program
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 
 __all__ = ["clocks"]
 
@@ -25,8 +25,9 @@ pytestmark = pytest.mark.slow
 
 #: Lease of the leader in these tests, s: what a killed leader costs at most, beside 0.2 s.
 TTL = 0.5
-#: Seconds that a task may be late, and ms that rounding may make it early.
-LATE, EARLY = 1.0, 0.002
+#: Seconds that a task may be late, and that rounding may make it early, or a clock that is kept
+#: right while the other, by which the test looks, is not.
+LATE, EARLY = 1.0 + BUSY, 0.05
 
 
 class Timetable:
@@ -77,6 +78,16 @@ class Timetable:
         assert extra <= again, f"{extra} executions too many"
 
 
+def _leader(cluster: Cluster, schedulers: dict[int, Program]) -> int:
+    """Wait until one of these leads; returns its process id."""
+
+    def leads() -> int:
+        found = cluster.leader_pid()
+        return found if found in schedulers else 0
+
+    return wait_until(leads, "one of them leads")
+
+
 def test_on_time_through_killed_and_stopped_leaders(cluster_of: Any, make_server: Any) -> None:
     """celery/celery #9849: a SIGKILLed holder of ETA tasks took them along for an hour."""
     cluster = cluster_of(make_server("valkey"), ttl=TTL)
@@ -88,10 +99,9 @@ def test_on_time_through_killed_and_stopped_leaders(cluster_of: Any, make_server
     table = Timetable(cluster)
     table.send(120, 1.0, 7.0)
     table.sleep_until(2.0)
-    schedulers.pop(cluster.leader_pid()).kill()
+    schedulers.pop(_leader(cluster, schedulers)).kill()
     table.sleep_until(4.0)
-    wait_until(lambda: cluster.leader_pid() in schedulers, "another leads", 5)
-    assert schedulers.pop(cluster.leader_pid()).stop() < 3
+    assert schedulers.pop(_leader(cluster, schedulers)).stop() < 3 + BUSY
     table.check()
 
 
@@ -125,10 +135,11 @@ def test_on_time_through_killed_workers(cluster_of: Any, make_server: Any) -> No
     table = Timetable(cluster)
     table.send(100, 2.0, 7.0)
     urgent = cluster.send("nap", 0.0)
-    wait_until(lambda: urgent in table.starts(), "work that is due runs at once", 5)
+    wait_until(lambda: urgent in table.starts(), "work that is due runs at once")
     table.sleep_until(1.5)
     second = cluster.worker("prefork", 2)
-    table.sleep_until(3.0)
+    table.send(60, 0.5, 3.5)
+    time.sleep(1.5)
     first.kill()
     # at most what the killed one held, fetched or running, waits for its lease
     cluster.assert_clean(timeout=30)
@@ -157,7 +168,7 @@ def test_a_hundred_thousand_that_wait_cost_no_memory(cluster_of: Any, make_serve
     tq, noop = cluster.app.tq, cluster.app.tasks["noop"]
     tq.submit_many((noop, (), {}, {"countdown": 3600}) for _ in range(100_000))
     done = cluster.send("nap", 0.0, countdown=1)
-    wait_until(lambda: cluster.run_of(done), "other work runs", 5)
+    wait_until(lambda: cluster.run_of(done), "other work runs")
     assert cluster.client.zcard(cluster.keys.name("delayed")) == 100_000
     for pid, resident in before.items():
         assert _resident(pid) <= resident * 1.1, "more than a tenth of what it had"
@@ -198,8 +209,7 @@ def test_only_the_servers_clock_counts(cluster_of: Any, make_server: Any, clocks
     cluster.submitted = list(table.due)
     for since_first in (1.5, 4.0):
         table.sleep_until(since_first)
-        wait_until(lambda: cluster.leader_pid() in schedulers, "one leads", 5)
-        schedulers.pop(cluster.leader_pid()).kill()
+        schedulers.pop(_leader(cluster, schedulers)).kill()
     table.check()
 
 
@@ -215,23 +225,23 @@ def test_a_server_whose_clock_steps_back(cluster_of: Any, make_server: Any, cloc
     cluster = cluster_of(server, ttl=TTL, lease=2.0)
     cluster.scheduler()
     cluster.worker("threads", 4)
-    before = cluster.send("nap", 0.0, countdown=2.0)
-    eta = cluster.send("nap", 0.0, eta=datetime.now(UTC) + timedelta(seconds=2))
+    before = cluster.send("nap", 0.0, countdown=4.0)
+    eta = cluster.send("nap", 0.0, eta=datetime.now(UTC) + timedelta(seconds=4))
     cluster.send("nap", 0.0)
     clock.step(-3600)
     # The server may answer one command from the time it read when it last woke up.
     wait_until(
-        lambda: 3590 < time.time() - cluster.client.time()[0] < 3610, "the server shows the step", 5
+        lambda: 3590 < time.time() - cluster.client.time()[0] < 3610, "the server shows the step"
     )
     table = Timetable(cluster)
     table.send(40, 0.2, 4.0)
-    wait_until(lambda: table.starts().keys() >= table.due.keys(), "they run", 15)
+    wait_until(lambda: table.starts().keys() >= table.due.keys(), "they run")
     starts = table.starts()
     late = [starts[task_id][0] - due for task_id, due in table.due.items()]
     assert min(late) >= -EARLY, sorted(late)[:5]
     assert max(late) <= LATE, sorted(late)[-5:]
     assert not {before, eta} & starts.keys(), "an hour too early"
     clock.step(0)
-    wait_until(lambda: {before, eta} <= table.starts().keys(), "the old ones run", 10)
+    wait_until(lambda: {before, eta} <= table.starts().keys(), "the old ones run")
     cluster.assert_clean()
     assert set(cluster.runs().values()) == {1}

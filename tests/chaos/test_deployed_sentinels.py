@@ -43,7 +43,7 @@ def servers(tmp_path: Path) -> Iterator[list[Process]]:
             replica = Process(command, tmp_path / name, primary=primary.port)
             running.append(stack.enter_context(replica))
         for replica in running[1:]:
-            wait_until(replica.follows, "the replica follows", timeout=30)
+            wait_until(replica.follows, "the replica follows")
         yield running
 
 
@@ -93,4 +93,4 @@ def test_a_primary_that_was_cut_off_takes_no_tasks(servers: list[Process]) -> No
         assert refused(producers, 0) == ""
         for each in replicas:
             each.kill()
-        wait_until(lambda: "NOREPLICAS" in refused(producers, 1), "tasks are refused", timeout=30)
+        wait_until(lambda: "NOREPLICAS" in refused(producers, 1), "tasks are refused")

@@ -16,7 +16,7 @@ import pytest
 
 from tests.chaos.cluster import ROOT, Cluster
 from tests.chaos.jobs import make_app
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 from tq_celery.store.keys import GROUP
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def test_an_idle_cluster(cluster_of: Any, make_server: Any) -> None:
     redis/redis-py #2807: a blocking read that outlasts the socket's timeout is taken for a lost
     server; loops reconnect for ever or end.
     """
-    cluster = cluster_of(make_server("redis"), lease=3.0)
+    cluster = cluster_of(make_server("redis"), lease=3.0, ttl=3.0)
     leader = cluster.scheduler()
     standby = cluster.scheduler()
     workers = [cluster.worker("threads", 2), cluster.worker("prefork", 2)]
@@ -51,9 +51,8 @@ def test_an_idle_cluster(cluster_of: Any, make_server: Any) -> None:
     for program in cluster.programs:
         assert len(program.lines()) == quiet[program.pid], program.tail()
     threads, prefork = workers
-    # a second is the promise; the rest is for a machine that is busy with other tests
-    assert max(program.stop() for program in (standby, leader, threads)) < 2.0
-    assert prefork.stop() < 4.5  # Celery alone takes 2.3 s to end two idle processes
+    assert max(program.stop() for program in (standby, leader, threads)) < 1.0 + BUSY
+    assert prefork.stop() < 4.0 + BUSY  # Celery alone takes 2.3 s to end two idle processes
     cluster.assert_clean()
 
 
@@ -68,7 +67,7 @@ def test_streams_return_to_length_zero(cluster_of: Any, make_server: Any) -> Non
     worker = cluster.worker("threads", 8)
     cluster.send_many("noop", 10_000)
     cluster.assert_clean()
-    assert worker.stop() < 5
+    assert worker.stop() < 5 + BUSY
     cluster.send_many("noop", 30_000)
     assert cluster.settled() == 10_000
     cluster.worker("threads", 8)
@@ -81,12 +80,14 @@ def _overtake(cluster: Cluster, pool: str) -> None:
     cluster.scheduler()
     cluster.worker(pool, 1)
     low = [cluster.send("nap", 0.05, priority=1) for _ in range(200)]
-    wait_until(lambda: len(cluster.runs()) > 20, "the low ones run", 20)
+    wait_until(lambda: len(cluster.runs()) > 20, "the low ones run")
     high = cluster.send("nap", 0.0, priority=9)
     before = set(cluster.runs())
-    wait_until(lambda: cluster.runs()[high], "the high one runs", 10)
-    late = [task for task in cluster.runs() if task in low and task not in before]
-    # one runs, one waits for the slot, and one may be on its way (naps end while we look)
+    wait_until(lambda: cluster.runs()[high], "the high one runs")
+    in_order = [line.split()[0] for line in cluster.runs_file.read_text().splitlines()]
+    until = in_order[: in_order.index(high)]
+    late = [task for task in until if task in low and task not in before]
+    # one runs, one waits for the slot, and one may be on its way
     assert len(late) <= 3, (pool, len(late))
     cluster.assert_clean()
 
@@ -110,14 +111,14 @@ def test_unknown_words_are_start_up_errors(cluster_of: Any, make_server: Any) ->
     for flags in (["--policy", "fair"], ["--order-within", "random"]):
         done = subprocess.run(
             [sys.executable, "-m", "tq_celery.cli", "scheduler", *flags],
-            env=cluster.environ, cwd=ROOT, capture_output=True, text=True, timeout=20,
+            env=cluster.environ, cwd=ROOT, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         assert done.returncode == 2
         assert flags[1] in done.stderr
     done = subprocess.run(
         [sys.executable, "-m", "tq_celery.cli", "scheduler"],
         env={**cluster.environ, "TQ_POLICY": "fair"}, cwd=ROOT, capture_output=True, text=True,
-        timeout=20,
+        timeout=60,
     )  # fmt: skip
     assert done.returncode == 2
     assert "fair" in done.stderr
@@ -211,13 +212,13 @@ def test_dead_entries_behind_live_ones(cluster_of: Any, make_server: Any) -> Non
     for _ in range(25):
         cluster.send("nap", 0.0)
     cluster.hold("live", 20, 600_000)
-    cluster.hold("dead", 5, 1_500)
+    cluster.hold("dead", 5, 4_000)
     exec_ = cluster.keys.of_queue("exec", "celery")
     held = cluster.client.xpending_range(exec_, GROUP, "-", "+", 10, "dead")
     cluster.client.xdel(exec_, held[0]["message_id"], held[3]["message_id"])
     cluster.worker("threads", 4)
-    wait_until(lambda: len(cluster.runs()) == 5, "the dead worker's five run", 20)
-    wait_until(lambda: cluster.settled() == 5, "they are settled as well", 5)
+    wait_until(lambda: len(cluster.runs()) == 5, "the dead worker's five run")
+    wait_until(lambda: cluster.settled() == 5, "they are settled as well")
     cluster.store.withdraw("live")
     cluster.assert_clean()
     assert set(cluster.runs().values()) == {1}
@@ -230,7 +231,7 @@ def test_twenty_thousand_at_one_instant(cluster_of: Any, make_server: Any) -> No
     Bogdanp/dramatiq #258: a batch of everything overflowed the script and stopped the loop.
     """
     cluster = cluster_of(make_server("redis"), lease=2.0, results_maxlen=200_000)
-    cluster.client.config_set("slowlog-log-slower-than", 50_000)
+    cluster.client.config_set("slowlog-log-slower-than", 100_000)
     cluster.client.config_set("slowlog-max-len", 1000)
     due = datetime.now(UTC) + timedelta(seconds=12)
     cluster.send_many("noop", 20_000, eta=due, tenant=lambda number: f"t{number % 50}")

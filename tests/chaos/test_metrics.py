@@ -13,6 +13,7 @@ import pytest
 
 from tests.chaos.cluster import Cluster, Program
 from tests.waiting import wait_until
+from tq_celery.embedded import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +27,7 @@ def port_of(program: Program) -> int:
     def said() -> list[str]:
         return re.findall(r"metrics are served: .*port=(\d+)", program.log.read_text())
 
-    return int(wait_until(said, "the log names the port", 20)[0])
+    return int(wait_until(said, "the log names the port")[0])
 
 
 def get(port: int, path: str) -> tuple[int, str]:
@@ -45,8 +46,22 @@ def series(port: int) -> dict[str, float]:
     return {name: float(value) for name, _, value in pairs}
 
 
-def leading(ports: list[int]) -> list[int]:
-    return [port for port in ports if series(port)["tq_scheduler_is_leader"]]
+def leading(ports: list[int]) -> int:
+    """Wait until one of them leads; returns its port."""
+    found = wait_until(
+        lambda: [port for port in ports if series(port)["tq_scheduler_is_leader"]], "one leads"
+    )
+    return found[0]
+
+
+def settled(port: int, name: str, count: int) -> dict[str, float]:
+    """Wait until a series has come to ``count``; returns all of them."""
+
+    def found() -> dict[str, float]:
+        seen = series(port)
+        return seen if seen.get(name) == count else {}
+
+    return wait_until(found, f"{name} is {count}", last=lambda: series(port).get(name))
 
 
 def test_counters_are_exact_after_kills(cluster_of: Any, make_server: Any) -> None:
@@ -63,24 +78,26 @@ def test_counters_are_exact_after_kills(cluster_of: Any, make_server: Any) -> No
     workers = [cluster.worker("prefork", 8), cluster.worker("threads", 4)]
     cluster.send_many("noop", TASKS, tenant=lambda number: f"tenant {number % 40}")
     wait_until(lambda: cluster.settled_beyond(TASKS // 10), "some are settled", 60)
-    before = series(leading(ports)[0])
+    before = series(leading(ports))
 
     workers[0].kill()
     leader = next(each for each in schedulers if each.pid == cluster.leader_pid())
     leader.kill()
     ports.remove(port_of(leader))
     cluster.worker("prefork", 8)
-    wait_until(lambda: leading(ports), "the other one leads", 10)
+    leading(ports)
     cluster.assert_clean()
 
-    after = series(leading(ports)[0])
+    after = settled(
+        leading(ports), 'tq_settled_tasks_total{outcome="completed",queue="celery"}', TASKS
+    )
     records = len(cluster.results())
     assert after['tq_settled_tasks_total{outcome="completed",queue="celery"}'] == records == TASKS
     assert after['tq_accepted_tasks_total{queue="celery"}'] == TASKS
     for state in ("submitted", "delayed", "pending", "dispatched", "running", "missing"):
         assert after[f'tq_{state}_tasks{{queue="celery"}}'] == 0
     assert sum(after[name] for name in after if name.startswith("tq_tenant_in_flight")) == 0
-    assert after["tq_leader_epoch"] == before["tq_leader_epoch"] + 1
+    assert after["tq_leader_epoch"] > before["tq_leader_epoch"]
     # the name of no process is in any series
     assert not [name for name in after if socket.gethostname() in name]
 
@@ -95,14 +112,13 @@ def test_a_worker_tells_of_its_own_tasks_alone(cluster_of: Any, make_server: Any
     cluster: Cluster = cluster_of(make_server("redis"), lease=2.0)
     cluster.scheduler()
     cluster.send_many("noop", 200)
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     cluster.environ["TQ_METRICS_PORT"] = str(port)
     worker = cluster.worker("prefork", 8)
     cluster.drain()
 
-    seen = series(port)
+    # the worker counts what it has settled when the store has answered
+    seen = settled(port, 'tq_task_latency_seconds_count{queue="celery"}', 200)
     for name in ("tq_queue_wait_seconds", "tq_execution_seconds", "tq_task_latency_seconds"):
         assert seen[f'{name}_count{{queue="celery"}}'] == 200
     wait, run, whole = (
@@ -114,7 +130,7 @@ def test_a_worker_tells_of_its_own_tasks_alone(cluster_of: Any, make_server: Any
     assert seen['tq_script_seconds_count{script="complete"}'] > 0
 
     second = cluster.worker("prefork", 2, wait=False)
-    assert second.process.wait(30) == 1
+    assert second.process.wait(60) == 1
     (line,) = [each for each in second.lines() if "tq_metrics_port" in each]
     assert f"({port} is taken), 'auto' or 'off'" in line
 
@@ -131,11 +147,11 @@ def test_an_outage_is_not_ready_and_alive(cluster_of: Any, make_server: Any) -> 
     server = make_server("redis", appendonly=True)
     cluster: Cluster = cluster_of(server, lease=1.0, ttl=0.5, metrics_port="auto")
     scheduler = port_of(cluster.scheduler())
-    assert get(scheduler, "/readyz")[0] == 200
+    wait_until(lambda: get(scheduler, "/readyz")[0] == 200, "it is ready")
     server.stop()
-    wait_until(lambda: get(scheduler, "/readyz")[0] == 503, "it says so", 15)
+    wait_until(lambda: get(scheduler, "/readyz")[0] == 503, "it says so")
     assert get(scheduler, "/readyz")[1].startswith("not ready: StoreUnavailableError")
     assert get(scheduler, "/healthz") == (200, "alive\n")
     assert series(scheduler)["tq_scheduler_ready"] == 0
     server.start()
-    wait_until(lambda: get(scheduler, "/readyz")[0] == 200, "it is back", 15)
+    wait_until(lambda: get(scheduler, "/readyz")[0] == 200, "it is back")

@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from tests.chaos.cluster import Cluster
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 from tq_celery.store.keys import GROUP
 
 pytestmark = pytest.mark.slow
@@ -60,14 +60,14 @@ def test_a_killed_worker(cluster_of: Any, make_server: Any) -> None:
     cluster = cluster_of(make_server("redis"))
     cluster.scheduler()
     first = cluster.worker("threads", 8)
-    ids = [cluster.send("nap", 1.0) for _ in range(16)]
+    ids = [cluster.send("nap", 3.0) for _ in range(16)]
     wait_until(lambda: len(cluster.runs()) >= 8, "eight tasks run")
     first.kill()
     killed = time.monotonic()
     held = set(cluster.runs())
     cluster.worker("threads", 16)
-    wait_until(lambda: all(cluster.runs()[task] == 2 for task in held), "the held run again", 15)
-    assert time.monotonic() - killed < 2 * cluster.lease + 2.0
+    wait_until(lambda: all(cluster.runs()[task] == 2 for task in held), "the held run again")
+    assert time.monotonic() - killed < 2 * cluster.lease + 2.0 + BUSY
     cluster.assert_clean()
     runs = cluster.runs()
     assert {runs[each] for each in ids if each not in held} == {1}
@@ -82,8 +82,8 @@ def test_leaders_killed_in_the_middle_of_batches(cluster_of: Any, make_server: A
     with load(cluster, 400) as refused:
         for _ in range(5):
             moving = cluster.settled()
-            wait_until(partial(cluster.settled_beyond, moving + 50), "tasks flow", 20)
-            leader = wait_until(cluster.leader_pid, "somebody leads", 10)
+            wait_until(partial(cluster.settled_beyond, moving + 50), "tasks flow")
+            leader = wait_until(cluster.leader_pid, "somebody leads")
             next(p for p in cluster.programs if p.pid == leader).kill()
             cluster.scheduler(wait=False)
     assert not refused
@@ -129,8 +129,8 @@ def test_groups_and_streams_deleted(cluster_of: Any, make_server: Any) -> None:
             workers.append(cluster.worker("threads", 3))
     ended = time.monotonic()
     assert not refused
-    cluster.drain(20)
-    assert time.monotonic() - ended < 2 * cluster.lease + 4
+    cluster.drain()
+    assert time.monotonic() - ended < 2 * cluster.lease + 4 + BUSY
     cluster.assert_clean()
 
 
@@ -151,9 +151,8 @@ def test_a_large_stream_deleted(cluster_of: Any, make_server: Any) -> None:
     wait_until(
         lambda: cluster.client.hlen(running) == cluster.client.xlen(exec_),
         "no run record is without its delivery",
-        30,
     )
-    assert time.monotonic() - deleted < 8
+    assert time.monotonic() - deleted < 8 + BUSY
     cluster.store.withdraw("live")
     cluster.worker("threads", 8)
     cluster.assert_clean()
@@ -171,7 +170,7 @@ def test_restarts_with_an_append_only_file(kind: str, cluster_of: Any, make_serv
     with load(cluster, 150) as refused:
         for turn in range(4):
             moving = cluster.settled()
-            wait_until(partial(cluster.settled_beyond, moving + 20), "tasks flow", 20)
+            wait_until(partial(cluster.settled_beyond, moving + 20), "tasks flow")
             if turn % 2:
                 server.kill()
                 server.start()

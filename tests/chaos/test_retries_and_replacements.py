@@ -47,7 +47,7 @@ def test_a_retry_of_a_task_that_is_settled_at_its_start(
     cluster.scheduler()
     cluster.worker(pool, 2)
     task_id = cluster.send("early_retry", 2)
-    assert cluster.app.AsyncResult(task_id).get(timeout=20) == 2
+    assert cluster.app.AsyncResult(task_id).get(timeout=30) == 2
     cluster.assert_clean()
     assert cluster.runs() == {task_id: 3}
 
@@ -118,4 +118,4 @@ def test_workers_killed_between_a_retry_and_its_acknowledgement(
 
     wait_until(finished, "all ten end", 120, 0.05)
     _check_deaths(cluster, 10, 5)
-    assert len(cluster.programs) == 1 + 5 + 50
+    assert sum(not program.alive for program in cluster.programs) == 50

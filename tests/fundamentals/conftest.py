@@ -62,6 +62,7 @@ def everything_runs(request: pytest.FixtureRequest, server: ValkeyServer) -> Ite
             yield
     finally:
         scheduler.stop()
+        scheduler.join()
         app.tq.producers.close()
         app.close()
         _state.default_app, _state._tls.current_app = before

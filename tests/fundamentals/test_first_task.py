@@ -26,7 +26,7 @@ def heartbeat():
 def test_you_call_a_task_as_you_always_did():
     result = report.delay("acme")
 
-    assert result.get(timeout=10) == "report for acme"
+    assert result.get(timeout=30) == "report for acme"
 
 
 def test_the_scheduler_had_it_on_the_way(totals):
@@ -34,7 +34,7 @@ def test_the_scheduler_had_it_on_the_way(totals):
 
 
 def test_a_task_without_the_decorator_stays_where_it_was(totals):
-    assert heartbeat.delay().get(timeout=10) == "alive"
+    assert heartbeat.delay().get(timeout=30) == "alive"
 
     assert totals()["accepted"] == 1, "the broker had it, not the scheduler"
 
@@ -42,7 +42,7 @@ def test_a_task_without_the_decorator_stays_where_it_was(totals):
 def test_a_task_sent_by_its_name_is_scheduled_too(totals):
     result = app.send_task(report.name, ["acme"])
 
-    assert result.get(timeout=10) == "report for acme"
+    assert result.get(timeout=30) == "report for acme"
     assert totals() == {"accepted": 2, "completed": 2}
 
 
@@ -56,7 +56,7 @@ def test_an_exception_reaches_the_caller_and_counts_as_failed(totals):
     result = report.delay("acme", pages=0)
 
     with pytest.raises(ValueError, match="a report has pages"):
-        result.get(timeout=10)
+        result.get(timeout=30)
     assert totals() == {"accepted": 3, "completed": 2, "failed": 1}
 
 

@@ -20,7 +20,7 @@ def report(account):
 
 
 def test_status_shows_leader_queues_tenants_and_workers(operate, totals):
-    report.delay("acme").get(timeout=10)
+    report.delay("acme").get(timeout=30)
     totals()
 
     page = operate("status")
@@ -37,14 +37,14 @@ def test_a_paused_tenant_waits_and_nobody_else_does(operate, wait_until):
     operate("tenants", "pause", "globex", "--new")
     held = report.delay("globex")
 
-    assert report.delay("acme").get(timeout=10) == "acme"
+    assert report.delay("acme").get(timeout=30) == "acme"
     wait_until(
         lambda: operate("queues", "list", "--json")["queues"][0]["gated"], "globex is held back"
     )
     assert not held.ready()
 
     operate("tenants", "resume", "globex")
-    assert held.get(timeout=10) == "globex"
+    assert held.get(timeout=30) == "globex"
 
 
 def test_a_paused_queue_takes_tasks_and_starts_none(operate, wait_until):
@@ -57,10 +57,10 @@ def test_a_paused_queue_takes_tasks_and_starts_none(operate, wait_until):
     assert not held.ready()
 
     operate("queues", "resume", "celery")
-    assert held.get(timeout=10) == "acme"
+    assert held.get(timeout=30) == "acme"
 
 
-def test_explain_says_what_a_task_waits_for(operate, queue_paused, wait_until):
+def test_explain_says_what_a_task_waits_for(operate, queue_paused, totals, wait_until):
     with queue_paused():
         first, second = report.delay("acme"), report.delay("acme")
         wait_until(
@@ -70,8 +70,9 @@ def test_explain_says_what_a_task_waits_for(operate, queue_paused, wait_until):
 
     assert "its queue, which is paused (tq queues resume)" in told
     assert "its turn: 1 task goes before it, its own tenant's" in told
-    second.get(timeout=10)
-    first.get(timeout=10)
+    second.get(timeout=30)
+    first.get(timeout=30)
+    totals()
     assert "waits for: nothing: it has ended" in operate("explain", first.id)
 
 
@@ -80,7 +81,7 @@ def test_a_cap_is_stored_with_the_tenant(operate):
 
     tenants = {each["tenant"]: each for each in operate("tenants", "list", "--json")["tenants"]}
     assert tenants["acme"]["max_running"] == 2
-    assert report.delay("acme").get(timeout=10) == "acme"
+    assert report.delay("acme").get(timeout=30) == "acme"
 
     operate("tenants", "cap", "acme", "none")
 
@@ -93,7 +94,7 @@ def test_a_bound_on_what_may_wait_refuses_the_flood_where_it_starts(queue_paused
         waiting.append(report.delay("acme"))  # the bound is each tenant's own
 
     for result in waiting:
-        result.get(timeout=10)
+        result.get(timeout=30)
 
 
 @tq.task(tenant="account")
@@ -107,7 +108,7 @@ def test_a_task_that_is_lost_again_and_again_becomes_a_dead_letter(operate, tota
     result = render.delay("acme")
 
     with pytest.raises(Exception, match="delivery budget spent"):
-        result.get(timeout=10)  # the caller is told
+        result.get(timeout=30)  # the caller is told
     totals()
     (letter,) = operate("dlq", "list", "--json")["entries"]
     assert (letter["task"], letter["tenant"], letter["attempts"]) == (render.name, "acme", 2)

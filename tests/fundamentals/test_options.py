@@ -42,14 +42,14 @@ def report(account, pages=1):
 
 
 def test_a_string_names_the_argument_that_has_the_value(scheduled):
-    report.delay("acme", pages=12).get(timeout=10)
+    report.delay("acme", pages=12).get(timeout=30)
 
     assert scheduled().tenant == "acme"
     assert scheduled().cost == 12
 
 
 def test_an_argument_that_is_left_out_counts_with_its_default(scheduled):
-    report.delay("acme").get(timeout=10)
+    report.delay("acme").get(timeout=30)
 
     assert scheduled().cost == 1
 
@@ -60,7 +60,7 @@ def nightly():
 
 
 def test_a_literal_text_is_written_as_one(scheduled):
-    nightly.delay().get(timeout=10)
+    nightly.delay().get(timeout=30)
 
     assert scheduled().tenant == "batch"
     assert (scheduled().cost, scheduled().priority) == (2.5, 3)
@@ -73,7 +73,7 @@ def letter(order):
 
 
 def test_a_function_finds_what_is_deeper_inside(scheduled):
-    letter.delay({"account": "acme", "lines": []}).get(timeout=10)
+    letter.delay({"account": "acme", "lines": []}).get(timeout=30)
 
     assert scheduled().tenant == "acme"
 
@@ -91,7 +91,7 @@ def shared(account):
 
 
 def test_a_shared_task_has_a_base_class_for_it(scheduled):
-    shared.delay("acme").get(timeout=10)
+    shared.delay("acme").get(timeout=30)
 
     assert scheduled().tenant == "acme"
 
@@ -100,18 +100,18 @@ def test_a_shared_task_has_a_base_class_for_it(scheduled):
 
 
 def test_a_call_may_say_otherwise(scheduled):
-    report.apply_async(["acme"], tenant="globex", cost=3, priority=200).get(timeout=10)
+    report.apply_async(["acme"], tenant="globex", cost=3, priority=200).get(timeout=30)
 
     assert scheduled().tenant == "globex"
     assert (scheduled().cost, scheduled().priority) == (3, 200)
 
 
 def test_a_deadline_is_seconds_from_now_or_a_moment_with_a_time_zone(scheduled):
-    report.apply_async(["acme"], deadline=30).get(timeout=10)
+    report.apply_async(["acme"], deadline=30).get(timeout=30)
     assert scheduled().deadline == pytest.approx(scheduled().submitted + 30_000, abs=50)
 
     moment = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
-    report.apply_async(["acme"], deadline=moment).get(timeout=10)
+    report.apply_async(["acme"], deadline=moment).get(timeout=30)
     assert scheduled().deadline == moment.timestamp() * 1000
 
 
@@ -132,14 +132,14 @@ def thumbnail(picture):
 
 
 def test_without_a_tenant_the_work_is_for_the_default_one(scheduled):
-    thumbnail.delay("a.png").get(timeout=10)
+    thumbnail.delay("a.png").get(timeout=30)
 
     assert scheduled().tenant == "default"
 
 
 def test_a_block_says_it_for_everything_sent_inside(scheduled):
     with tq.tenant("acme"):  # a web framework's middleware does this once per request
-        thumbnail.delay("a.png").get(timeout=10)
+        thumbnail.delay("a.png").get(timeout=30)
 
     assert scheduled().tenant == "acme"
 
@@ -150,7 +150,7 @@ def gallery(account):
 
 
 def test_a_task_sent_from_a_task_is_for_the_same_tenant(totals, scheduled):
-    gallery.delay("acme").get(timeout=10)
+    gallery.delay("acme").get(timeout=30)
 
     assert scheduled().tenant == "acme"
     assert scheduled().priority == 9
@@ -159,7 +159,7 @@ def test_a_task_sent_from_a_task_is_for_the_same_tenant(totals, scheduled):
 def test_so_is_the_rest_of_a_chain(scheduled):
     work = chain(report.si("acme"), thumbnail.si("c.png"))
 
-    assert work.delay().get(timeout=10) == "c.png"
+    assert work.delay().get(timeout=30) == "c.png"
     assert scheduled().tenant == "acme"
 
 
@@ -172,7 +172,7 @@ def sync(account):
 
 
 def test_a_route_schedules_tasks_that_nobody_decorated(scheduled):
-    app.send_task("shop.legacy.sync", kwargs={"account": "acme"}).get(timeout=10)
+    app.send_task("shop.legacy.sync", kwargs={"account": "acme"}).get(timeout=30)
 
     assert scheduled().tenant == "acme"
     assert scheduled().priority == 7
@@ -184,7 +184,7 @@ def renewed(account):
 
 
 def test_a_route_completes_a_declaration_and_does_not_change_it(scheduled):
-    renewed.delay("acme").get(timeout=10)
+    renewed.delay("acme").get(timeout=30)
 
     assert scheduled().tenant == "acme"
     assert scheduled().priority == 1

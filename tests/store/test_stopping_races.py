@@ -16,7 +16,7 @@ import pytest
 from tests.store.contract.lab import RedisLab
 from tests.store.contract.steps import NO_LIMITS, admit_all, announce, submit, task
 from tests.store.contract.stopping_steps import bring
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 from tq_celery.settings import Settings
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Delivery, Settlement
@@ -179,9 +179,7 @@ def test_a_purge_while_producers_submit_says_the_true_number(crew: Crew) -> None
     with running(crew.lead, produce):
         for _ in range(10):
             purged += crew.store.purge()
-        wait_until(
-            lambda: crew.lab.view().counters.get("accepted:q") == MANY, "all are submitted", 30
-        )
+        wait_until(lambda: crew.lab.view().counters.get("accepted:q") == MANY, "all are submitted")
         purged += crew.store.purge()
     purged += crew.store.purge()
     view = crew.lab.view()
@@ -239,6 +237,6 @@ def test_one_revoke_among_many_of_one_tenant_is_found(store: RedisStore) -> None
     began = time.perf_counter()
     for i in range(5):
         assert store.revoke([f"n{i * 3_999}"]) == {f"n{i * 3_999}": "revoked"}
-    assert (time.perf_counter() - began) / 5 < 1
+    assert (time.perf_counter() - began) / 5 < 1 + BUSY
     assert store.purge() == 19_995
     assert lab.view().nonempty("pending", "heads", "ids") == {}

@@ -60,11 +60,11 @@ def three_times(url: str, pool: str, **options: Any) -> None:
         with start(app, url, pool=pool, concurrency=concurrency, **options) as running:
             double = app.tasks["double"]
             results.append(double.delay(number))
-            assert results[-1].get(timeout=10) == 2 * number
+            assert results[-1].get(timeout=30) == 2 * number
             results.append(app.send_task("double", (1,), countdown=600))
             running.wait_idle()
         wait_until(
-            lambda: held() == before, f"nothing is left: {before}, now {held()}", 2, interval=0.1
+            lambda: held() == before, f"nothing is left: {before}, now {held()}", interval=0.1
         )
     assert app.conf.broker_url == "redis://127.0.0.1:1/0"
     results.clear()
@@ -123,4 +123,4 @@ def test_a_second_worker_in_one_process_is_refused(server) -> None:
         with pytest.raises(TQError, match="a worker runs in this process already"):
             with start(build(), url):
                 pass
-        assert running.app.tasks["double"].delay(2).get(timeout=10) == 4
+        assert running.app.tasks["double"].delay(2).get(timeout=30) == 4

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from tests.servers import SentinelServer, Unavailable, ValkeyServer
-from tests.waiting import wait_until
+from tests.waiting import BUSY, wait_until
 from tq_celery.embedded import EmbeddedServer, free_port
 from tq_celery.errors import SettingsError
 from tq_celery.settings import Settings
@@ -161,25 +161,25 @@ def test_a_blocking_read_outlasts_the_timeout_and_is_sent_once(server: ValkeySer
         before = client.info("commandstats").get("cmdstat_xread", {"calls": 0})["calls"]
         started = time.monotonic()
         assert not client.xread({"nothing-here": "$"}, block=600)
-        assert 0.55 < time.monotonic() - started < 1.2
+        assert 0.55 < time.monotonic() - started < 0.6 + BUSY
         assert client.info("commandstats")["cmdstat_xread"]["calls"] == before + 1
 
 
 def test_a_silent_server_fails_a_blocking_client_once_and_in_time(make_server) -> None:
     server = make_server()
-    with connect(server.url, timeout=0.3, blocking=0.2, retries=5) as client:
+    with connect(server.url, timeout=0.3, blocking=0.2, retries=50) as client:
         assert client.ping()
         server.pause()
         started = time.monotonic()
         with pytest.raises(redis.exceptions.TimeoutError):
             client.ping()
-        assert time.monotonic() - started < 0.9
+        assert time.monotonic() - started < 0.5 + BUSY, "fifty tries take longer"
         server.resume()
 
 
 def test_retries_bridge_a_restart(make_server) -> None:
     server = make_server(appendonly=True)
-    with connect(server.url, retries=0) as hasty, connect(server.url, retries=8) as patient:
+    with connect(server.url, retries=0) as hasty, connect(server.url, retries=40) as patient:
         assert hasty.ping()
         assert patient.ping()
         server.kill()

@@ -14,6 +14,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from tests.waiting import BUSY
 from tq_celery.errors import SettingsError
 from tq_celery.settings import Settings
 from tq_celery.store.contract import Token
@@ -77,7 +78,7 @@ def test_the_end_does_not_wait_for_a_collector_that_is_away(exporter: Exporter) 
     assert len(export._spans) <= ROOM
     started = time.monotonic()
     export.shutdown()
-    assert time.monotonic() - started < LINGER + 0.1
+    assert time.monotonic() - started < LINGER + BUSY
 
 
 def test_a_forked_process_exports_its_own_spans_alone(exporter: Exporter) -> None:
@@ -92,7 +93,7 @@ def test_a_forked_process_exports_its_own_spans_alone(exporter: Exporter) -> Non
         exporter.there = Event()
         exporter.there.set()
         tracer.start_span("child").end()
-        export.force_flush(2000)
+        export.force_flush(30_000)
         os.write(writer, " ".join(exporter.names).encode())
         os._exit(0)
     os.waitpid(pid, 0)

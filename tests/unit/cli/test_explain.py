@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,14 @@ from tq_celery.states import Outcome
 from tq_celery.store.contract import Limits, Settlement, Submission, WorkerAnnouncement
 from tq_celery.store.record import TaskKey
 
+#: An argument, which nobody shall see.
+SECRET = "4711-secret"
+
 
 def submit(space: Space, *ids: str, tenant: bytes = b"acme", **options: Any) -> None:
     for each in ids:
-        payload = b'{"headers": {"task": "proj.add", "argsrepr": "(42,)"}, "body": "[[42]]"}'
+        headers = {"task": "proj.add", "argsrepr": f"({SECRET!r},)"}
+        payload = json.dumps({"headers": headers, "body": json.dumps([[SECRET]])}).encode()
         task = Submission(TaskKey(each), "work", tenant, payload, bytes(16), **options)
         space.store.submit(task, Limits())
 
@@ -59,7 +64,7 @@ def test_a_task_behind_others_without_a_free_slot(space: Space, tq: Command, ask
         "waits for: a free slot: all 2 are taken\n"
         "           its turn: 2 tasks go before it, 1 of them its own tenant's\n"
     )
-    assert "42" not in text
+    assert SECRET not in text
 
 
 def test_no_worker_and_no_leader(space: Space, words) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tq_celery import embedded
 from tq_celery.errors import SettingsError
 from tq_celery.metrics import endpoint as module
 from tq_celery.metrics.endpoint import Endpoint, Verdict
@@ -49,9 +49,7 @@ def serve() -> Iterator[Callable[..., Endpoint]]:
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return probe.getsockname()[1]
+    return embedded.free_port()
 
 
 def test_the_three_paths(serve) -> None:
