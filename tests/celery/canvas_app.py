@@ -20,6 +20,7 @@ import redis
 from celery import Celery, chain, chord, group, signals
 from celery.exceptions import Reject
 
+from tests.celery.retry_tasks import RETRY_AFTER
 from tq_celery import TQ
 
 #: Environment of a worker: addresses, a file of settings, and whether TQ is attached.
@@ -166,12 +167,12 @@ def _declare_failing(task: Callable[..., Any], suffix: str) -> None:
         """Retry so many times; more than three is too often."""
         count(f"again{suffix}", value, times, self.request.retries)
         if self.request.retries < times:
-            raise self.retry(countdown=0)
+            raise self.retry(countdown=RETRY_AFTER)
         return value
 
     @task(
         f"auto{suffix}", bind=True, autoretry_for=(KeyError,), max_retries=1,
-        retry_backoff=0.02, retry_jitter=False,
+        retry_backoff=RETRY_AFTER, retry_jitter=False,
     )  # fmt: skip
     def auto(self: Any, value: Any, times: int) -> Any:
         count(f"auto{suffix}", value, times, self.request.retries)
@@ -244,7 +245,7 @@ def _declare_senders(app: Celery, task: Callable[..., Any], suffix: str) -> None
     def retried_then_replaced(self: Any, value: int, kind: str) -> Any:
         count(f"retried_then_replaced{suffix}", value, kind, self.request.retries)
         if self.request.retries < 1:
-            raise self.retry(countdown=0)
+            raise self.retry(countdown=RETRY_AFTER)
         raise self.replace(many(kind, value))
 
     @task(f"grows{suffix}", bind=True)

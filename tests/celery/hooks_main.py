@@ -16,6 +16,7 @@ from celery import bootsteps, signals
 from celery.contrib.abortable import AbortableTask
 from celery.exceptions import Reject
 
+from tests.celery.retry_tasks import RETRY_AFTER
 from tests.celery.worker_tasks import RUNS, build
 
 #: The signals about a task that a worker sends.
@@ -56,7 +57,7 @@ def add(app: Any) -> None:
         if how == "reject":
             raise Reject(how, requeue=False)
         if how == "retry" and not self.request.retries:
-            raise self.retry(countdown=0.01)
+            raise self.retry(countdown=RETRY_AFTER)
         return [self.description, self.time_limit]
 
     options: dict[str, Any] = {"shared": False, "bind": True, "max_retries": 1}

@@ -16,6 +16,7 @@ from celery import Celery
 from celery.events.snapshot import Polaroid
 from celery.exceptions import Reject
 
+from tests.celery.retry_tasks import RETRY_AFTER
 from tq_celery import TQ
 
 #: Environment of a worker under test, beside the settings' own ``TQ_*``.
@@ -75,7 +76,7 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     @twins("again", bind=True)
     def again(self) -> str:
         if not self.request.retries:
-            raise self.retry(countdown=0.01)
+            raise self.retry(countdown=RETRY_AFTER)
         return "done"
 
     @twins("refuse")

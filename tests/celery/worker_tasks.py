@@ -142,7 +142,7 @@ def build(environ: Mapping[str, str], **settings: Any) -> Celery:
     def again(self, times: int) -> str:
         _note("start", self.request.id, retries=self.request.retries)
         if self.request.retries < times:
-            raise self.retry(countdown=0)
+            raise self.retry(countdown=retry_tasks.RETRY_AFTER)
         return "done"
 
     @tq.task(shared=False, name="swap", bind=True)

@@ -100,7 +100,7 @@ def declare(tq: TQ) -> None:
         """Replace itself by ``kind`` after so many retries; every kind amounts to 42."""
         note("swap", self.request.id, self.request.retries)
         if self.request.retries < retries:
-            raise self.retry(countdown=0)
+            raise self.retry(countdown=0.1)  # its state is written after it was sent
         if kind == "task":
             raise self.replace(add.si(40, 2))
         if kind == "chain":
