@@ -27,6 +27,7 @@ from bench.experiments import (
     realwork,
     repetitions,
     retrystorm,
+    scrape,
     soak,
     submit,
     sweep,
@@ -50,6 +51,7 @@ EXPERIMENTS = (
     retrystorm.command,
     fairgate.command,
     headtohead.command,
+    scrape.command,
     soak.command,
 )
 

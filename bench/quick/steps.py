@@ -117,4 +117,9 @@ STEPS = (
         "--repetitions 1 --tasks 200 --rival redis --idle 2",
         "added_ms.tq.p99 idle_cores.tq",
     ),
+    _json(
+        "scrape",
+        "--repetitions 1 --pending 2000 --tenants 50 --scrapes 20 --tasks 4000 --settled 2048",
+        "scrape_ms.p99.median cpu_ratio.median counters_us.median",
+    ),
 )

@@ -5,16 +5,19 @@
 local SERVED, MOST_SERVED = '>I8I8I8I8B', 5000
 -- Ends after which a deadline was kept or missed: work that goes on, is unwanted or dead is apart.
 local JUDGED = { completed = true, failed = true, ignored = true, rejected = true, expired = true }
-local served, longest = {}, {}
+-- By tenant: microseconds, waits, ms waited. By queue: microseconds, longest wait (-1: none).
+local served, ends = {}, {}
 
--- Two fields take turns by the hour, so that the hour before is there still; the hour stands before
--- the ms, and a later one is greater whatever the wait.
-local function write_longest(now)
+-- The longest wait is kept in two fields that take turns by the hour, so that the hour before is
+-- there still; the hour stands before the ms, so a later one is greater whatever the wait.
+local function write_ends(now)
   local hour = math.floor(now / 3600000)
-  for queue, waited in pairs(longest) do
-    keep_greatest('longest' .. hour % 2, queue, hour * 1e10 + math.min(waited, 1e10 - 1))
+  for queue, each in pairs(ends) do
+    count('service', queue, each[1])
+    if each[2] >= 0 then
+      keep_greatest('longest' .. hour % 2, queue, hour * 1e10 + math.min(each[2], 1e10 - 1))
+    end
   end
-  longest = {}
 end
 
 closing[#closing + 1] = function()
@@ -24,53 +27,60 @@ closing[#closing + 1] = function()
     tenants[n] = tenant
   end
   if n == 0 then return end
-  local now, name, new, room = now_ms(), key('service'), {}, nil
-  write_longest(now)
-  local old = redis.call('HMGET', name, unpack(tenants))
+  local now, name, list, m, room = now_ms(), key('service'), {}, 0, nil
+  write_ends(now)
+  local old, read, write = redis.call('HMGET', name, unpack(tenants)), struct.unpack, struct.pack
+  local other_micros, other_waits, other_waited = 0, 0, 0
   for i = 1, n do
     local tenant, record, add = tenants[i], old[i], served[tenants[i]]
-    local micros, waits, waited, shown = 0, 0, 0, 0
+    local micros, waits, waited, _, shown = 0, 0, 0, 0, 0
     if record then
-      local _
-      micros, waits, waited, _, shown = struct.unpack(SERVED, record)
+      micros, waits, waited, _, shown = read(SERVED, record)
     else
       room = (room or MOST_SERVED - redis.call('HLEN', name)) - 1
     end
     if record or room >= 0 then
-      new[#new + 1] = tenant
-      new[#new + 1] =
-        struct.pack(SERVED, micros + add[1], waits + add[2], waited + add[3], now, shown)
+      list[m + 1] = tenant
+      list[m + 2] = write(SERVED, micros + add[1], waits + add[2], waited + add[3], now, shown)
+      m = m + 2
     end
     if shown == 0 then
-      count('other', 'service', add[1])
-      count('other', 'waits', add[2])
-      count('other', 'waited', add[3])
+      other_micros, other_waits, other_waited =
+        other_micros + add[1], other_waits + add[2], other_waited + add[3]
     end
   end
-  if new[1] then redis.call('HSET', name, unpack(new)) end
-  served = {}
+  if m > 0 then redis.call('HSET', name, unpack(list, 1, m)) end
+  count('other', 'service', other_micros)
+  count('other', 'waits', other_waits)
+  count('other', 'waited', other_waited)
+  served, ends = {}, {}
 end
 
 -- `waited` is nil for a task that was never dispatched; `how` as of `settle`.
 local function note_end(queue, tenant, how, deadline, waited)
-  local started, finished = tonumber(how.started) or 0, tonumber(how.finished) or 0
-  local micros = started > 0 and math.floor((finished - started) * 1000 + 0.5) or 0
-  if not (micros > 0 and micros < 2 ^ 52) then micros = 0 end -- nor what is not a number
+  local started, finished, micros = tonumber(how.started) or 0, tonumber(how.finished) or 0, 0
+  if started > 0 then
+    micros = math.floor((finished - started) * 1000 + 0.5)
+    if not (micros > 0 and micros < 2 ^ 52) then micros = 0 end -- nor what is not a number
+  end
   if deadline < 9007199254740991 and JUDGED[how.outcome] then
     count('due', queue, 1)
     if finished > deadline then count('missed', queue, 1) end
   end
-  if micros > 0 then count('service', queue, micros) end
   if not waited and micros == 0 then return end
-  local each = served[tenant]
+  local each, of_queue = served[tenant], ends[queue]
   if not each then
     each = { 0, 0, 0 }
     served[tenant] = each
   end
-  each[1] = each[1] + micros
+  if not of_queue then
+    of_queue = { 0, -1 }
+    ends[queue] = of_queue
+  end
+  each[1], of_queue[1] = each[1] + micros, of_queue[1] + micros
   if waited then
     waited = math.max(0, waited)
     each[2], each[3] = each[2] + 1, each[3] + waited
-    longest[queue] = math.max(waited, longest[queue] or 0)
+    if waited > of_queue[2] then of_queue[2] = waited end
   end
 end
