@@ -37,6 +37,8 @@ def explain(session: Session, task_id: str) -> None:
     came, and its tenant's share. For one that has ended, how: as far as the results stream goes
     back.
     """
+    if not task_id:
+        raise CommandError("TASK_ID is empty")
     look = _Look(session)
     seen = look.sightings.find(task_id)
     if seen is not None:

@@ -9,7 +9,7 @@ import click
 
 from tq_celery.cli import names
 from tq_celery.cli.durations import duration, format_age
-from tq_celery.cli.groups import TQCommand, option
+from tq_celery.cli.groups import CommandError, TQCommand, option, plain_errors
 from tq_celery.cli.output import print_json, table
 from tq_celery.cli.policy import policy_line
 from tq_celery.cli.queues import HEAD, queue_rows
@@ -45,24 +45,35 @@ __all__ = ["status"]
 def status(session: Session, top: int, watch: float | None) -> None:
     """Show leader, queues, tenants and workers of the namespace.
 
-    Everything is read from the server, so the answer holds when a process is wedged.
+    Everything is read from the server, so the answer holds when a process is wedged. With --watch
+    it goes on while the server does not answer, and says so.
     """
-    while True:
-        view = session.inspector.overview()
-        view.tenants.sort(key=lambda item: (-sum(item.pending.values()), -item.live, item.tenant))
-        if session.json:
-            del view.tenants[top:]
-            print_json(view)
-        else:
-            if watch and sys.stdout.isatty():
-                click.clear()
-            click.echo(render(view, top))
-        if watch is None:
-            return
-        try:
+    if watch is None:
+        _show(session, top)
+        return
+    try:
+        while True:
+            try:
+                with plain_errors():
+                    _show(session, top, clear=sys.stdout.isatty())
+            except CommandError as error:
+                click.echo(f"tq: {error.format_message()}; trying again", err=True)
             time.sleep(watch)
-        except KeyboardInterrupt:
-            return
+    except KeyboardInterrupt:
+        return
+
+
+def _show(session: Session, top: int, clear: bool = False) -> None:
+    """Print what the server says now."""
+    view = session.inspector.overview()
+    view.tenants.sort(key=lambda item: (-sum(item.pending.values()), -item.live, item.tenant))
+    if session.json:
+        del view.tenants[top:]
+        print_json(view)
+        return
+    if clear:
+        click.clear()
+    click.echo(render(view, top))
 
 
 def render(view: Overview, top: int) -> str:
@@ -95,7 +106,7 @@ def _summary(view: Overview) -> str:
         "policy": policy_line(view.config),
         "waiting": f"{pending} pending, {view.submitted} submitted, {view.delayed} delayed",
         "in flight": f"{dispatched} dispatched, {running} running",
-        "workers": f"{alive} with {slots} free slots"
+        "workers": f"{alive} with {slots} slots"
         + ("; work waits for a slot" if view.starved else ""),
         "dead letters": view.dead,
     }

@@ -24,6 +24,8 @@ __all__ = ["Clients", "close_idle", "connect", "safe_url"]
 
 #: What a client with retries repeats after; older redis-py leaves a refused connection an OSError.
 FAILURES = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
+#: What says that no server answers; the last one, that something else does.
+AWAY = (*FAILURES, redis.exceptions.InvalidResponse)
 
 #: Longest pause between two tries of a client with retries, and the first one; seconds.
 BACKOFF_CAP, BACKOFF_BASE = 1.0, 0.01

@@ -18,6 +18,7 @@ from redis import exceptions
 
 from tq_celery.errors import StoreError, StoreUnavailableError
 from tq_celery.states import Outcome
+from tq_celery.store.client import AWAY
 from tq_celery.store.keys import GROUP, Keys
 from tq_celery.store.leader import parse_announcement
 from tq_celery.store.scripts import said
@@ -49,10 +50,9 @@ def reading(operation: str) -> Iterator[None]:
     """Raise the library's errors for the client's, naming ``operation``."""
     try:
         yield
-    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
-        raise StoreUnavailableError(operation, str(error)) from error
-    except exceptions.RedisError as error:
-        raise StoreError(operation, said(error)) from error
+    except (exceptions.RedisError, OSError) as error:
+        kind = StoreUnavailableError if isinstance(error, AWAY) else StoreError
+        raise kind(operation, said(error)) from error
 
 
 def ask(client: Any, operation: str, commands: Iterable[tuple[Any, ...]]) -> list[Any]:

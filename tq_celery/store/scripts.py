@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 import redis
-from redis.exceptions import AskError, NoScriptError, ResponseError
+from redis.exceptions import AskError, InvalidResponse, NoScriptError, ResponseError
 
 from tq_celery.errors import FencedError, StoreError, StoreUnavailableError, TQError
 from tq_celery.store.client import close_idle
@@ -89,6 +89,8 @@ def said(error: Exception) -> str:
             "the server is a node of a Redis Cluster and the namespace is on another one; "
             "a cluster of several nodes is not supported"
         )
+    if isinstance(error, InvalidResponse):
+        return f"what listens there is no Redis or Valkey: {error}"
     return str(error)
 
 

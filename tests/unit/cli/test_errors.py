@@ -79,11 +79,17 @@ def test_no_server_but_something_else_listens() -> None:
 
         def answer() -> None:
             connection, _ = listener.accept()
-            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            connection.close()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65_536):
+                    pass
 
         threading.Thread(target=answer, daemon=True).start()
-        assert line("tenants", "list", "--url", f"redis://127.0.0.1:{port}/0").startswith("tq: ")
+        said = line("tenants", "list", "--url", f"redis://127.0.0.1:{port}/0")
+    assert said.startswith("tq: the server does not answer (")
+    assert "what listens there is no Redis or Valkey: " in said
 
 
 def test_applications_that_cannot_be_loaded(tmp_path, monkeypatch) -> None:
@@ -104,6 +110,10 @@ def test_files_and_settings_that_are_wrong(tmp_path) -> None:
     assert "did you mean 'lease'?" in line("--config", missing, "status")
     assert "TQ_LEASE" in line("status", TQ_LEESE="3").upper()
     assert "tq_batch" in line("scheduler", "--batch", "9000")
+
+
+def test_a_task_without_an_id() -> None:
+    assert line("explain", "") == "tq: TASK_ID is empty"
 
 
 def test_usage_errors_say_where_help_is() -> None:
