@@ -17,11 +17,12 @@ from tq_celery.cli.policy import policy_line
 __all__ = ["once_on", "picture", "watch_on"]
 
 #: Lines above and between the tables, their headings included.
-FIXED = 12
+FIXED = 13
 #: Fewest tenants shown, however low the terminal is, and most queues.
 FEW, MOST_QUEUES = 3, 8
-#: A tenant with work waiting that got less than this part of its due is marked.
-STARVED = 0.5
+#: A tenant that got less than this part of its due is marked, when a task of it has waited for so
+#: long, ms: one that has just come is nobody's fault.
+STARVED, LONG = 0.5, 1_000
 
 Snapshot = Mapping[str, Any]
 
@@ -107,6 +108,7 @@ def _head(seen: Snapshot) -> list[Text]:
     lines = [
         _line("namespace", Text(seen["namespace"], style="bold")),
         _line("leader", leads),
+        _line("standbys", Text(_standbys(leader["standbys"]))),
         _line("policy", Text(said)),
         _line("workers", Text(workers + (f"; {lapsed} lapsed" if lapsed else ""))),
         _line("dead", Text(f"{seen['dead']} letters", style="red" if seen["dead"] else "")),
@@ -114,6 +116,10 @@ def _head(seen: Snapshot) -> list[Text]:
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     return lines
+
+
+def _standbys(standbys: Sequence[str]) -> str:
+    return f"{len(standbys)}: {', '.join(standbys)}" if standbys else "none"
 
 
 _STORED = ("order_within", "ageing", "max_running", "generation")
@@ -160,7 +166,8 @@ def _tenants(tenants: Sequence[Snapshot]) -> Table:
 
 def _starved(tenant: Snapshot) -> bool:
     share, due = tenant["share"], tenant["fair"]
-    return bool(tenant["waiting"] and due and share < STARVED * due and not tenant["paused"])
+    waits = (tenant["oldest"] or 0) > LONG and not tenant["paused"]
+    return bool(waits and due and share < STARVED * due)
 
 
 def _part(share: float | None) -> str:

@@ -63,6 +63,8 @@ def tenant(standing: TenantStanding) -> dict[str, Any]:
         "p50": standing.p50,
         "p95": standing.p95,
         "oldest": standing.oldest,
+        "service": standing.service,
+        "mean": standing.mean,
     }
 
 

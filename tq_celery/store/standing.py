@@ -1,7 +1,8 @@
 """How each tenant stands: what waits for it, what it got of the workers, and how long it waited.
 
 Waits and shares come from the results stream: of the last :data:`MOST` tasks settled within
-:data:`WINDOW` ms, so they cost the scripts and the scheduler nothing. Reads are bounded whatever
+:data:`WINDOW` ms, so they cost the scripts and the scheduler nothing. What a tenant got in all is
+counted where tasks are settled, whatever that stream keeps. Reads are bounded whatever
 the namespace holds, and only what is new is read again. An empty results stream (a
 ``results_maxlen`` of 1, or nothing settled lately) leaves shares and waits unknown, ``None``.
 """
@@ -15,7 +16,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
+from redis.exceptions import ResponseError
+
 from tq_celery.measures import fair_shares, percentile
+from tq_celery.store.accounts import unpack_served
+from tq_celery.store.accounts_contract import SERVED, Served
 from tq_celery.store.inspect import CHUNK, MAX_TENANTS, Inspector, ask, reading
 from tq_celery.store.record import ARRIVAL
 from tq_celery.store.views import TenantView
@@ -45,9 +50,12 @@ class TenantStanding:
 
     ``waiting`` counts its pending tasks. ``share`` is what it got of all worker time, and ``fair``
     what it is due: its weight against all others', where what the content ones leave over goes to
-    those that have work waiting. ``p50`` and ``p95`` are waits from ranking to start of its
-    ``served`` last tasks. ``oldest`` is the age of the task at its head: the oldest one, unless
-    priority or deadline decide within the tenant.
+    those that want more. A tenant wanted what it got and what waits for it now, each task of the
+    length that its tasks have: one that waits for a moment makes nobody poor. ``p50`` and ``p95``
+    are waits from ranking to start of its ``served`` last tasks. ``oldest`` is the age of the task
+    at its head: the oldest one, unless priority or deadline decide within the tenant. ``service``
+    is the worker time that its tasks got in all and ``mean`` how long they waited for it on
+    average, since its record began: with its first task, after an hour without any.
     """
 
     view: TenantView
@@ -58,6 +66,8 @@ class TenantStanding:
     p50: float | None
     p95: float | None
     oldest: int | None
+    service: float | None
+    mean: float | None
 
 
 class Standings:
@@ -67,6 +77,7 @@ class Standings:
         self._inspector = inspector
         self._served: deque[_Served] = deque(maxlen=MOST)
         self._last = ""
+        self._added = 0
 
     def read(self, limit: int = MAX_TENANTS) -> tuple[list[TenantStanding], bool]:
         """Return up to ``limit`` tenants, those with most live tasks first, and whether more exist.
@@ -79,16 +90,23 @@ class Standings:
         views = self._inspector.describe(chosen)
         oldest = self._oldest(views, now)
         shares = _shares(views, served)
-        return [_standing(view, served, shares, oldest.get(view.tenant)) for view in views], partial
+        records = self._records(chosen)
+        found = [
+            _standing(view, served, shares, oldest.get(view.tenant), records.get(view.tenant))
+            for view in views
+        ]
+        return found, partial
 
     def _recent(self, now: int) -> dict[bytes, list[_Served]]:
         """Return the settled tasks of the window, by tenant."""
         client, name = self._inspector.client, self._inspector.keys.name("results")
         with reading("results"):
+            added = _added(client, name)
             # The server was emptied, or its clock set back: what was read is of another time.
-            if self._served and (self._served[-1].at > now or not client.exists(name)):
+            if added < self._added or (self._served and self._served[-1].at > now):
                 self._served.clear()
                 self._last = ""
+            self._added = added
             least = f"({self._last}" if self._last else str(now - WINDOW)
             entries: Any = client.xrevrange(name, "+", least, count=READ)
         if entries:
@@ -136,6 +154,29 @@ class Standings:
                     oldest[tenant] = max(oldest.get(tenant, 0), age)
         return oldest
 
+    def _records(self, tenants: list[bytes]) -> dict[bytes, Served]:
+        """Return what is kept of the tenants, of those of whom anything is."""
+        inspector = self._inspector
+        name, records = inspector.keys.name("service"), dict[bytes, Served]()
+        for start in range(0, len(tenants), CHUNK):
+            part = tenants[start : start + CHUNK]
+            (found,) = ask(inspector.client, "service", [("HMGET", name, *part)])
+            known = zip(part, found, strict=True)
+            records |= unpack_served({one: raw for one, raw in known if _whole(raw)})
+        return records
+
+
+def _whole(raw: bytes | None) -> bool:
+    return raw is not None and len(raw) == SERVED.size
+
+
+def _added(client: Any, name: str) -> int:
+    """Return how many entries a stream ever got; 0 where there is none."""
+    try:
+        return int(client.xinfo_stream(name)["entries-added"])
+    except ResponseError:
+        return 0
+
 
 def _served(entry: bytes, fields: Mapping[bytes, bytes]) -> _Served:
     """Read one settled task; a task that never started waited and ran for 0."""
@@ -164,9 +205,13 @@ def _shares(
     weights = {view.tenant: view.weight for view in views if view.live or view.tenant in shares}
     # Those not looked at took part as well, at the weight of nearly all tenants.
     weights = {tenant: weights.get(tenant, 1.0) for tenant in (*weights, *shares)}
-    backlogged = {view.tenant for view in views if view.pending}
-    wants = {tenant: shares.get(tenant, 0.0) for tenant in weights if tenant not in backlogged}
-    fair = fair_shares(weights, wants) if backlogged else shares
+    length = total / sum(map(len, served.values()))
+    wants = {tenant: shares.get(tenant, 0.0) for tenant in weights}
+    for view in views:
+        if view.pending:
+            mean = ran[view.tenant] / len(served[view.tenant]) if view.tenant in ran else length
+            wants[view.tenant] += sum(view.pending.values()) * mean / total
+    fair = fair_shares(weights, wants) if wants != shares else shares
     return {tenant: (shares.get(tenant, 0.0), fair.get(tenant, 0.0)) for tenant in weights}
 
 
@@ -175,6 +220,7 @@ def _standing(
     served: Mapping[bytes, list[_Served]],
     shares: Mapping[bytes, tuple[float, float]],
     oldest: int | None,
+    record: Served | None,
 ) -> TenantStanding:
     tasks = served.get(view.tenant, [])
     waits = sorted(each.wait for each in tasks if each.wait >= 0)
@@ -188,4 +234,6 @@ def _standing(
         p50=percentile(waits, 50) if waits else None,
         p95=percentile(waits, 95) if waits else None,
         oldest=oldest,
+        service=record.micros / 1_000 if record else None,
+        mean=record.waited / record.waits if record and record.waits else None,
     )

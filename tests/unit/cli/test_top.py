@@ -114,6 +114,22 @@ def test_eighty_columns_hold_long_names_and_great_numbers(space: Space, ask) -> 
     assert "24h00m" in text
 
 
+@pytest.mark.parametrize(
+    ("changes", "marked"),
+    [({}, True), ({"oldest": 40}, False), ({"paused": True}, False), ({"share": 0.3}, False)],
+)
+def test_who_starves_is_marked(space: Space, ask, changes: dict[str, Any], marked: bool) -> None:
+    """Seen to fail without the age: a tenant whose one task had just come was marked."""
+    space.submit(1, tenant=b"acme")
+    space.admit_all()
+    seen = ask("top")
+    seen["tenants"][0] |= {"share": 0.1, "fair": 0.4, "oldest": 1_500, **changes}
+    file = io.StringIO()
+    console = Console(file=file, width=80, force_terminal=True, color_system="standard")
+    console.print(picture(seen, 1, 1))
+    assert ("\x1b[33macme" in file.getvalue()) == marked, file.getvalue()
+
+
 def test_what_does_not_fit_is_counted(space: Space, ask) -> None:
     for number in range(5):
         space.submit(tenant=b"t%d" % number, queue=f"q{number}")
