@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import time
+import re
 from pathlib import Path
 
 import pytest
@@ -33,8 +33,9 @@ def test_the_page_shows_and_the_api_acts(
         assert page.status == 200
         assert 'aria-current="page">Scheduler</a>' in page.text
         for word in ("css", "js"):
-            assert f'/scheduler/static/scheduler.{word}"' in page.text
-            assert flower.ask(f"/scheduler/static/scheduler.{word}").status == 200
+            found = re.search(rf'"(/scheduler/static/scheduler\.{word}\?v=\w{{8}})"', page.text)
+            assert found, word
+            assert flower.ask(found[1]).status == 200
         for path in ("/", "/workers", "/tasks", "/broker"):
             assert '/scheduler"' in flower.ask(path).text, f"{path} has the link"
 
@@ -77,25 +78,33 @@ def test_the_page_shows_and_the_api_acts(
                 400,
                 "limit: '-1' is not allowed; expected 0 to 1000",
             ),
+            (f"/api/tq/tenants?limit={'9' * 5000}", None, 400, "limit: '999"),
+            (f"/api/tq/dead/{2**64}-0", None, 400, f"entry: '{2**64}-0' is not a dead letter's"),
+            (f"/api/tq/dead/{2**64 - 1}-0", None, 404, "no such dead letter: "),
+            ("/api/tq/dead/none", None, 400, "entry: 'none' is not a dead letter's entry"),
+            ("/api/tq/nothing", None, 404, "no such path of the API: /api/tq/nothing"),
+            ("/api/tq", {"a": "b"}, 404, "no such path of the API: /api/tq"),
+            ("/api/tq/tenants/pause", {"tenant": "x" * 257}, 400, "tenant: a tenant has 1 to 256"),
+            ("/api/tq/queues/resume", {"queue": "nope"}, 404, "no such queue: nope never took"),
         ):
             refused = flower.ask(path, form)
-            assert refused.status == status
+            assert refused.status == status, path
             assert refused.json["error"].startswith(said)
         assert flower.ask("/api/tq/queues/pause").status == 405
 
 
 def test_the_broker_page_has_true_lengths(
-    tmp_path: Path, server: ValkeyServer, space: Space
+    tmp_path: Path, server: ValkeyServer, space: Space, wait_until
 ) -> None:
     """mher/flower #473: 7 delayed, 5 ranked, 3 dispatched and 2 running tasks of one queue."""
     namespace, work = space.settings.namespace, "work"
     space.submit(2)
-    space.serve(slots=5)
+    space.serve(slots=5, lease=600_000)
     space.rounds(lambda: space.client.xlen(space.store.keys.of_queue("exec", work)) == 2, "2 out")
     assert len(space.store.read("w1", {work: 2}, 0)) == 2
     space.submit(3)
     space.rounds(lambda: space.client.xlen(space.store.keys.of_queue("exec", work)) == 5, "5 out")
-    space.serve(slots=0)
+    space.serve(slots=0, lease=600_000)
     space.submit(5)
     space.admit_all()
     space.submit(7, delay=600_000)
@@ -114,10 +123,12 @@ def test_the_broker_page_has_true_lengths(
         assert values[:5] == ["work", "5", "5", "5", "1"]
         for key in space.client.scan_iter(match=f"tq:{{{namespace}}}:*"):
             space.client.delete(key)
-        time.sleep(1.1)
-        assert [
-            each["name"] for each in flower.ask("/api/queues/length").json["active_queues"]
-        ] == ["celery"]
+
+        def names() -> list[str]:
+            found = flower.ask("/api/queues/length").json["active_queues"]
+            return [each["name"] for each in found]
+
+        wait_until(lambda: names() == ["celery"], "the queue is gone")
         assert flower.ask("/broker").status == 200
 
 
@@ -195,6 +206,10 @@ def test_behind_a_login_an_action_needs_the_pages_own_token(
     ]  # fmt: skip
     namespace = space.settings.namespace
     with flower_lab(tmp_path, server, namespace, *options) as flower:
+        for path in ("/scheduler/data", "/api/tq/overview", "/api/tq/dead"):
+            refused = flower.ask(path)
+            assert refused.status == 401
+            assert refused.json["error"] == "not signed in, or no longer: load the page again"
         cookie = {"Cookie": f"user={user}"}
         page = flower.ask("/scheduler", headers=cookie)
         assert page.status == 200

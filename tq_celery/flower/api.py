@@ -6,6 +6,7 @@ Every answer is one JSON object; one that is not 200 has the reason in ``error``
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from tq_celery.errors import StoreUnavailableError, TQError
 from tq_celery.flower.desk import Desk, Refused
 from tq_celery.flower.snapshot import ORDERS, TENANTS
 
-__all__ = ["ACTIONS", "Actions", "Answering", "DeadLetterInfo", "Readings", "reading"]
+__all__ = ["ACTIONS", "Actions", "Answering", "DeadLetterInfo", "Readings", "Unknown", "reading"]
 
 #: Tenants in an answer unless more are asked for.
 SHOWN = 50
@@ -31,9 +32,15 @@ ACTIONS: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "tenants/weight": (Desk.set_weight, ("tenant", "weight")),
 }
 
+#: What a status means where nothing else is said.
+REASONS = {401: "not signed in, or no longer: load the page again"}
+
 
 class Answering(web.RequestHandler):
-    """Answers with what the desk says, or with why it cannot, as JSON."""
+    """Answers with what the desk says, or with why it cannot, as JSON.
+
+    It stands before Flower's handlers, whose errors are pages and whose login is one as well.
+    """
 
     def initialize(self, desk: Desk) -> None:
         self.desk = desk
@@ -56,6 +63,16 @@ class Answering(web.RequestHandler):
         self.set_status(status)
         self.reply(_as_json(lambda: {"error": reason}))
 
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Answer with the reason; what went wrong inside is in the log alone."""
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        said = error.log_message if isinstance(error, web.HTTPError) else None
+        self.fail(status_code, str(said or REASONS.get(status_code) or self._reason))
+
+    def get_login_url(self) -> str:
+        """Refuse who is not signed in, where a page would lead to the login."""
+        raise web.HTTPError(401)
+
     def reply(self, document: bytes) -> None:
         """Answer with a document."""
         self.set_header("Content-Type", "application/json; charset=UTF-8")
@@ -66,11 +83,13 @@ class Answering(web.RequestHandler):
 class ApiHandler(Answering, BaseApiHandler):
     """Refuses as Flower's own API does, in JSON."""
 
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Answer with the reason; what went wrong inside is in the log alone."""
-        error = kwargs.get("exc_info", (None, None, None))[1]
-        reason = error.log_message if isinstance(error, web.HTTPError) else None
-        self.fail(status_code, str(reason or self._reason))
+
+class Unknown(ApiHandler):
+    """Any other path of the API."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.fail(404, f"no such path of the API: {self.request.path}")
 
 
 class Readings(ApiHandler):
@@ -114,7 +133,7 @@ async def reading(handler: Answering, word: str) -> None:
     search = handler.get_query_argument("search", "")
     if order not in ORDERS:
         handler.fail(400, f"sort: {order!r} is not allowed; expected {', '.join(ORDERS)}")
-    elif not (limit.isdecimal() and limit.isascii() and 0 <= int(limit) <= TENANTS):
+    elif not (re.fullmatch("[0-9]{1,4}", limit) and int(limit) <= TENANTS):
         handler.fail(400, f"limit: {limit!r} is not allowed; expected 0 to {TENANTS}")
     else:
         await handler.answer(part, handler.desk, word, order, int(limit), search)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -79,10 +80,15 @@ class _Kept(Generic[T]):
 
 
 class Desk:
-    """One namespace for the web: readings, and the operator's actions. Safe among threads."""
+    """One namespace for the web: readings, and the operator's actions. Safe among threads.
+
+    Nothing is sent before the first question; raises SettingsError for a URL that cannot be one.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        client = connect(settings.url, timeout=PATIENCE)
+        self._inspector = Inspector(client, Keys(settings.namespace))
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tq-flower")
         self._snapshot = _Kept(self._take)
         self._dead = _Kept(self._read_dead)
@@ -164,11 +170,6 @@ class Desk:
     # -- how -----------------------------------------------------------------------------------
 
     @cached_property
-    def _inspector(self) -> Inspector:
-        client = connect(self.settings.url, timeout=PATIENCE)
-        return Inspector(client, Keys(self.settings.namespace))
-
-    @cached_property
     def _standings(self) -> Standings:
         return Standings(self._inspector)
 
@@ -216,8 +217,9 @@ class Desk:
 
 
 def _entry(entry: str) -> str:
-    ms, _, serial = entry.partition("-")
-    if not (ms.isdecimal() and serial.isdecimal() and entry.isascii() and len(entry) <= 40):
+    """Return it when it can be the name of a stream's entry: two numbers of 64 bits."""
+    found = re.fullmatch("([0-9]{1,20})-([0-9]{1,20})", entry)
+    if found is None or max(map(int, found.groups())) >= 2**64:
         raise Refused(
             400, f"entry: {entry!r} is not a dead letter's entry, such as 1700000000000-0"
         )

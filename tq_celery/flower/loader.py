@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from tornado.template import Loader, Template
 
-__all__ = ["TEMPLATES", "Templates"]
+__all__ = ["STATIC", "TEMPLATES", "VERSIONS", "Templates"]
 
 TEMPLATES = Path(__file__).with_name("templates")
+STATIC = Path(__file__).with_name("static")
+
+#: File -> what stands in its address and changes with it: browsers keep files for long.
+VERSIONS = {
+    each.name: hashlib.sha256(each.read_bytes()).hexdigest()[:8] for each in STATIC.iterdir()
+}
 
 #: The link, for the end of the first list of Flower's bar.
 LINK = """\

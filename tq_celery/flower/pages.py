@@ -13,6 +13,7 @@ from tq_celery.errors import TQError
 from tq_celery.flower.api import Answering, reading
 from tq_celery.flower.desk import Desk
 from tq_celery.flower.lengths import merged
+from tq_celery.flower.loader import VERSIONS
 from tq_celery.logs import Log
 
 __all__ = ["Broker", "QueueLengths", "SchedulerData", "SchedulerPage"]
@@ -34,6 +35,7 @@ class SchedulerPage(BaseHandler):
             namespace=self.desk.settings.namespace,
             read_only=options.read_only,
             autorefresh=options.auto_refresh,
+            versions=VERSIONS,
         )
 
 

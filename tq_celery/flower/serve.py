@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import signal
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from flower import command
@@ -15,16 +14,14 @@ from flower.urls import settings as flower_settings
 from tornado.web import StaticFileHandler, url
 
 from tq_celery.errors import SettingsError
-from tq_celery.flower.api import ACTIONS, Actions, DeadLetterInfo, Readings
+from tq_celery.flower.api import ACTIONS, Actions, DeadLetterInfo, Readings, Unknown
 from tq_celery.flower.desk import Desk
-from tq_celery.flower.loader import Templates
+from tq_celery.flower.loader import STATIC, Templates
 from tq_celery.flower.pages import Broker, QueueLengths, SchedulerData, SchedulerPage
 from tq_celery.setting_checks import did_you_mean
 from tq_celery.settings import Settings
 
 __all__ = ["check", "handlers", "serve"]
-
-STATIC = Path(__file__).with_name("static")
 
 
 def check(arguments: Sequence[str]) -> None:
@@ -42,6 +39,7 @@ def check(arguments: Sequence[str]) -> None:
 def serve(capp: Any, settings: Settings, arguments: Sequence[str], quiet: bool = False) -> None:
     """Run Flower for the application until it is stopped; ``arguments`` are Flower's own."""
     check(arguments)
+    desk = Desk(settings)
     command.apply_env_options()
     command.apply_options("tq flower", list(arguments))
     command.extract_settings()
@@ -50,7 +48,6 @@ def serve(capp: Any, settings: Settings, arguments: Sequence[str], quiet: bool =
     flower = Flower(
         capp=capp, options=default_options, **flower_settings, template_loader=templates
     )
-    desk = Desk(settings)
     flower.add_handlers(r".*", handlers(default_options, desk))
     atexit.register(flower.stop)
     signal.signal(signal.SIGTERM, command.sigterm_handler)
@@ -80,8 +77,9 @@ def handlers(options: Any, desk: Desk | None) -> list[url]:
         url(r"/broker", Broker, ours),
         url(r"/api/queues/length", QueueLengths, ours),
         url(r"/api/tq/(overview|queues|workers|tenants|dead)", Readings, ours),
-        url(r"/api/tq/dead/(\d+-\d+)", DeadLetterInfo, ours),
         url(rf"/api/tq/({actions})", Actions, ours),
+        url(r"/api/tq/dead/([^/]+)", DeadLetterInfo, ours),
+        url(r"/api/tq(?:/.*)?", Unknown, ours),
     ]
     prefix = options.url_prefix
     return [rewrite_handler(each, prefix) for each in found] if prefix else found

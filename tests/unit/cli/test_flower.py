@@ -32,6 +32,14 @@ def test_it_needs_the_extra(refused: Callable[..., str], monkeypatch: pytest.Mon
     assert said.startswith("tq: flower needs 'flower")
 
 
+@pytest.mark.parametrize("url", ["http://host", "redis://host:port/0", "redis://host/name"])
+def test_a_url_that_cannot_be_one_ends_it_at_the_start(
+    refused: Callable[..., str], url: str
+) -> None:
+    """Seen to fail with a connection made at the first question: the page alone said it."""
+    assert refused("flower", *APP, "--url", url).startswith("tq: tq_url: ")
+
+
 @pytest.mark.parametrize(
     ("argument", "word", "allowed"),
     [

@@ -1,4 +1,4 @@
-"""The page on Flower has every path of the API, and no other."""
+"""The page on Flower has every path of the API and every column, and no other."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from flower.options import default_options
 
 from tq_celery.flower.api import ACTIONS
+from tq_celery.flower.loader import TEMPLATES
 from tq_celery.flower.serve import handlers
 from tq_celery.flower.snapshot import ORDERS
 
@@ -35,3 +36,15 @@ def test_every_order_is_on_the_page() -> None:
     said = re.search(r"take `sort` \((.*?)\)", PAGE.read_text("utf-8"))
     assert said
     assert tuple(re.findall(r"`(\w+)`", said[1])) == ORDERS
+
+
+def test_every_column_is_on_the_page() -> None:
+    """Seen to fail with a column of the page's template that had another name there."""
+    template = (TEMPLATES / "scheduler.html").read_text("utf-8")
+    shown = [re.findall(r"<th\b[^>]*>([^<]+)</th>", table)
+             for table in template.split("<table")[1:]]  # fmt: skip
+    tables = PAGE.read_text("utf-8").split("| column | what it says |\n|---|---|\n")[1:]
+    listed = [re.findall(r"^\| ([^|`]+) \|", table.partition("\n\n")[0], re.MULTILINE)
+              for table in tables]  # fmt: skip
+    assert len(shown) == 3
+    assert listed == shown

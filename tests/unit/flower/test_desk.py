@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -219,8 +218,8 @@ def test_a_namespace_of_another_version_is_not_written(space: Space, desk: Desk)
     assert not space.client.exists(space.key("paused_tenants"))
 
 
-def test_a_thousand_tenants_take_less_than_300_ms(space: Space, desk: Desk) -> None:
-    """Processor time of this process and of the server, which other work of the machine is not in.
+def test_a_thousand_tenants_take_few_round_trips(space: Space, desk: Desk) -> None:
+    """How long it takes is for ``python -m tests.celery.flower_times`` to say.
 
     Seen to fail with one read per tenant instead of one per 500.
     """
@@ -234,13 +233,13 @@ def test_a_thousand_tenants_take_less_than_300_ms(space: Space, desk: Desk) -> N
         pipe.xadd(space.key("results"), {"tenant": b"t%d" % (number % 1_000), **settled})
     pipe.execute()
 
-    def used() -> float:
-        server = space.client.info("cpu")
-        return time.process_time() + server["used_cpu_user"] + server["used_cpu_sys"]
+    def reads() -> int:
+        return int(space.client.info("stats")["total_reads_processed"])
 
-    before = used()
+    before = reads()
     found = json.dumps(part(desk, "overview", "waiting", 1_000, ""))
-    spent = used() - before
+    taken = reads() - before
+    print(f"{taken} reads")
     assert len(json.loads(found)["tenants"]) == 1_000
     assert json.loads(found)["tenants"][0]["served"] == 2
-    assert spent < 0.3
+    assert taken < 250

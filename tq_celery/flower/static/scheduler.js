@@ -69,14 +69,22 @@
         bootstrap.Toast.getOrCreateInstance(element, {delay: failed ? 10000 : 4000}).show();
     }
 
+    /* What a proxy before Flower says is a page, which is nothing to read in a line. */
+    function refusal(reply) {
+        if (reply.responseJSON && reply.responseJSON.error) {
+            return reply.responseJSON.error;
+        }
+        return reply.status ? "Flower answers " + reply.status + " " + reply.statusText
+            : "Flower does not answer";
+    }
+
     /* jQuery adds Flower's XSRF token to what changes something. */
     function act(path, values, done) {
         $.ajax({type: "POST", url: root.dataset.api + path, data: values}).done(function () {
             toast(done, false);
             refresh();
         }).fail(function (reply) {
-            var said = reply.responseJSON ? reply.responseJSON.error : reply.responseText;
-            toast(said || "Flower does not answer", true);
+            toast(refusal(reply), true);
         });
     }
 
@@ -181,7 +189,8 @@
         }
         bar.firstChild.style.width = (tenant.share * 100) + "%";
         bar.appendChild(make("b")).style.left = "min(" + (tenant.fair * 100) + "%, 100% - 2px)";
-        if (tenant.waiting && tenant.share < tenant.fair * 0.8) {
+        /* A task that has just come is nobody's fault. */
+        if (tenant.oldest > 1000 && !tenant.paused && tenant.share < tenant.fair * 0.8) {
             bar.classList.add("tq-under");
         } else if (tenant.share > tenant.fair * 1.25) {
             bar.classList.add("tq-over");
@@ -189,6 +198,10 @@
         cell.appendChild(bar);
         cell.className = bar.classList.contains("tq-under") ? "text-danger" : "";
         cell.appendChild(make("span", percent(tenant.share) + " / " + percent(tenant.fair)));
+        if (tenant.service !== null) {
+            cell.title = age(tenant.service) + " of worker time in all; its tasks waited " +
+                age(tenant.mean) + " on average";
+        }
         return cell;
     }
 
@@ -265,13 +278,15 @@
         byId("tq-leader").title = leader.owner || "";
         text("tq-lease", "epoch " + leader.epoch +
             (leader.owner === null ? "" : ", lease " + age(leader.remaining)));
-        text("tq-standbys", leader.standbys.length + " standing by");
+        text("tq-standbys", leader.standbys.length + " standing by" +
+            (leader.standbys.length ? ": " + leader.standbys.join(", ") : ""));
         byId("tq-standbys").title = leader.standbys.join("\n");
         text("tq-waiting", (sum(data.queues, "submitted") + sum(data.queues, "pending")).toLocaleString());
         text("tq-delayed", sum(data.queues, "delayed").toLocaleString() + " delayed");
         text("tq-flight", (sum(data.queues, "dispatched") + sum(data.queues, "running")).toLocaleString());
-        text("tq-workers", alive.length + (alive.length === 1 ? " worker, " : " workers, ") + sum(alive, "slots") + " free slots");
+        text("tq-workers", alive.length + (alive.length === 1 ? " worker, " : " workers, ") + sum(alive, "slots") + " slots");
         text("tq-dead", data.dead.toLocaleString());
+        text("tq-buried", data.dead > data.letters.length ? "the newest " + data.letters.length : "");
         text("tq-found", data.found > data.tenants.length || data.more
             ? data.tenants.length + " of " + data.found + (data.more ? " or more" : "") : "");
         fill("tq-queues", data.queues, QUEUE, "No queue has taken a task yet.");
@@ -298,8 +313,7 @@
             }
         }).fail(function (reply) {
             if (mine === asked) {
-                status((reply.responseJSON ? reply.responseJSON.error : "Flower does not answer") +
-                    "; trying again", false);
+                status(refusal(reply) + "; trying again", false);
             }
         }).always(function () {
             if (mine === asked && (autorefresh || root.classList.contains("tq-stale"))) {
