@@ -81,7 +81,8 @@ The store keeps a record of each tenant from the first end of one of its tasks u
 for an hour, of 5,000 tenants at most. From these the leader chooses every 5 s who has series, and
 what is served to a tenant without is added to `other` in the same step. So no counter falls, and a
 tenant that comes or goes takes nothing from `other` and adds nothing: its series begins with what
-the tenant got so far, or vanishes. What all got is in `tq_service_seconds_total`, per queue.
+the tenant got so far, or vanishes. So compare and add up increases (`rate`), not the values
+themselves. What all got is in `tq_service_seconds_total`, per queue.
 
 ## Deadlines, duplicates, slots
 
