@@ -74,8 +74,25 @@ def test_the_producer_prints_how_long_each_tenant_waited(system: System) -> None
     assert re.search(r"^WAIT OF +TASKS +P50 S +P95 S +MAX S$", said, re.MULTILINE)
     assert len(re.findall(r"^(?:all|big|small-\d) +\d+ ", said, re.MULTILINE)) == 6
     again = system.run("run", "--rm", "-T", "producer", *words)
-    assert again.returncode == 1
+    assert again.returncode == 2
     assert "choose another --seed" in again.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "part, words, said",
+    [
+        ("scheduler", ["tq", "scheduler"], "9101 is taken"),
+        ("worker", ["celery", "--app=tq_celery.produce.app", "worker", "-P", "solo"], "9102 is"),
+        ("flower", ["tq", "--app=tq_celery.produce.app", "flower", "--port=5555"], "port: 5555"),
+    ],
+)
+def test_a_taken_port_is_said_in_words(
+    system: System, part: str, words: list[str], said: str
+) -> None:
+    done = system.run("exec", "-T", part, *words)
+    assert done.returncode
+    assert said in done.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in done.stderr
 
 
 def test_more_workers_are_found(system: System) -> None:

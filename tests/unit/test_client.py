@@ -14,7 +14,7 @@ import redis
 from tests.servers import SentinelServer, Unavailable, ValkeyServer
 from tests.waiting import BUSY, wait_until
 from tq_celery.embedded import EmbeddedServer, free_port
-from tq_celery.errors import SettingsError
+from tq_celery.errors import SettingsError, StoreUnavailableError
 from tq_celery.settings import Settings
 from tq_celery.store.client import Clients, connect
 from tq_celery.store.contract import Limits, Submission
@@ -149,6 +149,15 @@ def test_sentinels_lead_to_the_master(tmp_path: Path) -> None:
             with connect(f"redis://{login}127.0.0.1:{server.port}/3") as client:
                 assert client.get("k") == b"1"
                 assert client.xlen("tq:{n}:ingress") == 1
+
+
+def test_sentinels_that_do_not_answer_are_named() -> None:
+    hosts = f"127.0.0.1:{free_port()}, 127.0.0.1:{free_port()}"
+    url = f"sentinel://{hosts.replace(' ', '')}/main"
+    producers = Producers(Settings(url=url, namespace="n", publish_timeout=0.2))
+    with pytest.raises(StoreUnavailableError) as caught:
+        producers.submit(Submission(TaskKey("t"), "q", b"a", b"{}", bytes(16)), Limits())
+    assert str(caught.value) == f"submit: No master found for 'main'; no answer from {hosts}"
 
 
 def test_a_blocking_read_outlasts_the_timeout_and_is_sent_once(server: ValkeyServer) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import redis
 from redis.exceptions import AskError, InvalidResponse, NoScriptError, ResponseError
+from redis.sentinel import MasterNotFoundError
 
 from tq_celery.errors import FencedError, StoreError, StoreUnavailableError, TQError
 from tq_celery.store.client import close_idle
@@ -26,6 +27,8 @@ __all__ = ["SCRIPTS", "Script", "call", "said", "translate"]
 
 _FOLDER = files("tq_celery.store") / "lua"
 _LINE = re.compile(r"user_script:(\d+)")
+#: A Sentinel within redis-py's account of its client.
+_SENTINEL = re.compile(r"\bhost=([^,()]+),port=(\d+)")
 #: First words of server errors that pass by themselves.
 _PASSING = ("LOADING", "READONLY", "OOM", "MISCONF", "BUSY", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN")
 #: Errors from which redis-py takes that word away.
@@ -89,6 +92,11 @@ def said(error: Exception) -> str:
             "the server is a node of a Redis Cluster and the namespace is on another one; "
             "a cluster of several nodes is not supported"
         )
+    if isinstance(error, MasterNotFoundError):
+        # redis-py adds each client that failed, with all its arguments
+        text = str(error)
+        silent = ", ".join(f"{host}:{port}" for host, port in _SENTINEL.findall(text))
+        return text.partition(" : ")[0] + (f"; no answer from {silent}" if silent else "")
     if isinstance(error, InvalidResponse):
         return f"what listens there is no Redis or Valkey: {error}"
     return str(error)
