@@ -5,15 +5,14 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+from tests import leaks
 from tests.celery.events import collected
 from tests.celery.worker_lab import WorkerLab
 from tests.waiting import wait_until
 
 #: What a namespace keeps when it has nothing to do.
-KEPT = {
-    "config", "leader", "epoch", "fence", "leadership", "wake", "queues", "groups", "cursor",
-    "virtual", "workers", "announcements", "counters", "done:new", "done:old", "done:since",
-    "results", "dead", "revoked", "holes", "revoked_stamps", "scan", "starved", "weights", "caps",
+KEPT = leaks.KEPT | {
+    "leader", "workers", "announcements", "revoked", "holes", "revoked_stamps", "starved",
     "standbys",
 }  # fmt: skip
 

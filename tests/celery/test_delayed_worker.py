@@ -43,7 +43,7 @@ def run_of(lab: WorkerLab, task_id: str) -> dict[str, Any]:
 
 def test_a_worker_gets_what_is_due_and_no_eta(lab: WorkerLab) -> None:
     """celery/celery #9849: an ETA in the message makes the worker keep it, and start a timer."""
-    began = time.time()
+    began = time.monotonic()
     sent: dict[str, tuple[float, dict[str, Any]]] = {
         "countdown": (1.5, {"countdown": 1.5}),
         "eta": (1.7, {"eta": datetime.now(UTC) + timedelta(seconds=1.7)}),
@@ -59,7 +59,7 @@ def test_a_worker_gets_what_is_due_and_no_eta(lab: WorkerLab) -> None:
         assert results[name].get(timeout=30) == 0
         run = run_of(lab, results[name].id)
         assert run["eta"] is None, name
-        assert -0.002 <= run["at"] - began - wait <= 1.0 + BUSY, name
+        assert -0.05 <= run["at"] - began - wait <= 1.0 + BUSY, name
 
 
 def test_what_expires_before_it_is_due_does_not_run(lab: WorkerLab) -> None:

@@ -175,10 +175,10 @@ def test_a_server_that_sleeps_takes_one_call_once(make_server: Any, namespace: s
     The call is repeated until the server wakes up, and its late first try changes nothing more.
     """
     server = make_server(config={"enable-debug-command": "local"})
-    tq, noop = attach(server.url, namespace, publish_timeout=1.5)
+    tq, noop = attach(server.url, namespace, publish_timeout=3.0)
     noop.delay()
     sleeping = threading.Thread(
-        target=lambda: server.client().execute_command("DEBUG", "SLEEP", "1.0")
+        target=lambda: server.client().execute_command("DEBUG", "SLEEP", "2.0")
     )
     sleeping.start()
     time.sleep(0.1)

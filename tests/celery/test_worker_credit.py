@@ -76,7 +76,7 @@ def test_an_urgent_task_waits_behind_no_read_ahead(worker_lab, pool):
         lab.app.tasks["nap"].apply_async((1.0,), {"mark": "low"}, priority=1)
     wait_until(lambda: len(lab.runs()) >= 2, "slow tasks run")
     lab.app.tasks["nap"].apply_async((0.1,), {"mark": "urgent"}, priority=200)
-    sent = time.time()
+    sent = time.monotonic()
     wait_until(lambda: any(run["mark"] == "urgent" for run in lab.runs()), "the urgent task starts")
     runs = lab.runs()
     urgent = next(run["at"] for run in runs if run["mark"] == "urgent")

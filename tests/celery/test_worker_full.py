@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.waiting import wait_until
@@ -38,7 +36,6 @@ def test_a_steady_stream_of_broker_tasks_does_not_starve_scheduled_ones(worker_l
     for _ in range(150):
         lab.send("stock_nap", 0.1, queue="stock")
     wait_until(lambda: [a["slots"] for a in lab.announced().values()] == [0], "full")
-    started = time.monotonic()
     lab.send("nap", 0.0)
     lab.settled(1)
-    assert time.monotonic() - started < 6, "150 tasks of 0.1 s on two places take 7.5 s"
+    assert len(lab.runs("stock")) < 140, "it did not wait for all the others"

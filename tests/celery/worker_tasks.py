@@ -43,7 +43,7 @@ def _note(kind: str, task_id: str | None = None, **fields: Any) -> None:
     global _client
     if _client is None:
         _client = redis.Redis.from_url(os.environ[RUNS], protocol=2)
-    entry = {"kind": kind, "id": task_id, "pid": os.getpid(), "at": time.time(), **fields}
+    entry = {"kind": kind, "id": task_id, "pid": os.getpid(), "at": time.monotonic(), **fields}
     _client.rpush("runs", json.dumps(entry))
 
 

@@ -194,7 +194,7 @@ def test_garbage_that_recovery_meets(cluster_of: Any, make_server: Any) -> None:
     cluster = cluster_of(make_server("valkey"), lease=1.0)
     cluster.scheduler()
     doomed = cluster.worker("threads", 2)
-    ids = [cluster.send("nap", 3.0) for _ in range(2)]
+    ids = [cluster.send("nap", 6.0) for _ in range(2)]
     wait_until(lambda: len(cluster.runs()) == 2, "both run")
     running = cluster.keys.of_queue("running", "celery")
     junk = {"99-9": b"junk", "99-8": b"", "junk": b"\xff" * 30, "97-0": b"\xff" * 69}
