@@ -52,7 +52,7 @@ def test_a_flood_is_seen_and_a_dead_letter_comes_back(tmp_path: Path, wait_until
     """Real schedulers, worker and Flower. Seen to fail with a script that shows the data once."""
     from playwright.sync_api import expect
 
-    with flood(tmp_path, 3_000) as running, browser() as (page, errors):
+    with flood(tmp_path, 6_000) as running, browser() as (page, errors):
         page.goto(running.flower.base + "/scheduler")
         expect(page.locator("#tq-status")).to_contain_text("Live")
         expect(page.locator("#tq-leader")).not_to_have_text("none")
