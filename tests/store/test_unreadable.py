@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import redis
 
+from tests.store.contract.steps import admit_all, announce, complete, dispatch_all, submit, task
 from tq_celery.errors import FencedError
 from tq_celery.store.redis_store import RedisStore
 
@@ -41,3 +42,23 @@ def test_a_leader_of_an_emptied_namespace_is_refused(store: RedisStore) -> None:
     assert not store.client.exists(store.keys.name("fence"))
     store.seed(store.settings)
     assert store.admit(7, 1, []) == 0
+
+
+def test_a_tenant_s_record_that_is_none_begins_anew(client: redis.Redis, store: RedisStore) -> None:
+    """It must hold up neither the settlements of the tenant nor the leader.
+
+    Seen to fail without the look at its length: no task of the tenant could end any more.
+    """
+    store.seed(store.settings)
+    name = store.keys.name("service")
+    client.hset(name, mapping={b"acme": b"junk", b"globex": b"x" * 90})
+    assert store.accounts().served == {}
+    submit(store, task("n", "acme"))
+    admit_all(store)
+    dispatch_all(store)
+    store.renew(announce("w", "q"), 30_000)
+    (held,) = store.read("w", {"q": 1}, 0)
+    assert store.complete("w", [complete(held.token)]) == [True]
+    store.account(1, 0, 0, 0, {b"globex": "shown"})
+    found = {tenant: (each.micros, each.shown) for tenant, each in store.accounts().served.items()}
+    assert found == {b"acme": (1_000, 0), b"globex": (0, 1)}

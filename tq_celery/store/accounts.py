@@ -70,8 +70,11 @@ class RedisAccounts(RedisPart):
 
 
 def unpack_served(records: Mapping[bytes, bytes]) -> dict[bytes, Served]:
-    """Return the records of the ``service`` hash; raises ``struct.error`` for what is none."""
-    return {tenant: Served(*SERVED.unpack(raw)) for tenant, raw in records.items()}
+    """Return the records of the ``service`` hash, without what is none."""
+    size = SERVED.size
+    return {
+        tenant: Served(*SERVED.unpack(raw)) for tenant, raw in records.items() if len(raw) == size
+    }
 
 
 def slots_of(

@@ -19,7 +19,8 @@ redis.call('HINCRBY', counters, 'slot_ms:busy', passed * tonumber(ARGV[3]))
 for i = 5, #ARGV, 2 do
   local tenant, word = ARGV[i], ARGV[i + 1]
   if word ~= 'forgotten' then
-    local record = redis.call('HGET', name, tenant) or struct.pack('>I8I8I8I8', 0, 0, 0, now)
+    local record = redis.call('HGET', name, tenant)
+    if not record or #record ~= 33 then record = struct.pack('>I8I8I8I8', 0, 0, 0, now) end
     redis.call('HSET', name, tenant, string.sub(record, 1, 32) .. (word == 'shown' and '\1' or '\0'))
   elseif redis.call('HEXISTS', key('live'), tenant) == 0 then
     redis.call('HDEL', name, tenant)

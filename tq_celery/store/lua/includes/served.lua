@@ -34,9 +34,9 @@ closing[#closing + 1] = function()
   for i = 1, n do
     local tenant, record, add = tenants[i], old[i], served[tenants[i]]
     local micros, waits, waited, _, shown = 0, 0, 0, 0, 0
-    if record then
+    if record and #record == 33 then
       micros, waits, waited, _, shown = read(SERVED, record)
-    else
+    elseif not record then
       room = (room or MOST_SERVED - redis.call('HLEN', name)) - 1
     end
     if record or room >= 0 then
