@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from tests.store.contract.steps import admit_all, complete, submit, task
+from tests.waiting import BUSY
 from tq_celery.metrics.samples import Samples
 from tq_celery.scheduler.namespace_metrics import fill_namespace
 from tq_celery.scheduler.tenant_series import record_changes
@@ -121,7 +122,7 @@ def test_a_look_takes_as_many_round_trips_whatever_there_is(store: RedisStore, r
     admit_all(store)
     many, took = commands()
     assert few == many
-    assert took < 0.5  # the promise is 50 ms; a machine may be busy with other tests
+    assert took < 0.05 + BUSY
 
 
 def _calls(store: RedisStore) -> int:
