@@ -200,6 +200,15 @@ class Cluster:
         owner = self.client.get(self.keys.name("leader"))
         return int(owner.decode().rsplit("-", 2)[1]) if owner else 0
 
+    def leader(self) -> Program:
+        """Wait until one of the schedulers that were started leads; returns it."""
+
+        def leading() -> list[Program]:
+            pid = self.leader_pid()
+            return [each for each in self.programs if each.pid == pid and each.alive]
+
+        return wait_until(leading, "somebody leads")[0]
+
     def close(self) -> None:
         """End everything that is still running."""
         for program in reversed(self.programs):

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.clocks import Clocks, clocks
-from tests.chaos.cluster import ROOT, Cluster, Program
+from tests.chaos.cluster import ROOT, Cluster
 from tests.waiting import BUSY, wait_until
 
 __all__ = ["clocks"]
@@ -78,30 +78,18 @@ class Timetable:
         assert extra <= again, f"{extra} executions too many"
 
 
-def _leader(cluster: Cluster, schedulers: dict[int, Program]) -> int:
-    """Wait until one of these leads; returns its process id."""
-
-    def leads() -> int:
-        found = cluster.leader_pid()
-        return found if found in schedulers else 0
-
-    return wait_until(leads, "one of them leads")
-
-
 def test_on_time_through_killed_and_stopped_leaders(cluster_of: Any, make_server: Any) -> None:
     """celery/celery #9849: a SIGKILLed holder of ETA tasks took them along for an hour."""
     cluster = cluster_of(make_server("valkey"), ttl=TTL)
-    schedulers: dict[int, Program] = {}
     for _ in range(3):
-        program = cluster.scheduler()
-        schedulers[program.pid] = program
+        cluster.scheduler()
     cluster.worker("threads", 4)
     table = Timetable(cluster)
     table.send(120, 1.0, 7.0)
     table.sleep_until(2.0)
-    schedulers.pop(_leader(cluster, schedulers)).kill()
+    cluster.leader().kill()
     table.sleep_until(4.0)
-    assert schedulers.pop(_leader(cluster, schedulers)).stop() < 3 + BUSY
+    assert cluster.leader().stop() < 3 + BUSY
     table.check()
 
 
@@ -192,11 +180,9 @@ def test_only_the_servers_clock_counts(cluster_of: Any, make_server: Any, clocks
     """
     cluster = cluster_of(make_server("valkey"), ttl=TTL)
     right = dict(cluster.environ)
-    schedulers = {}
     for shift in (600, -600, 600):
         cluster.environ = {**right, **clocks.shifted(shift).environ}
-        program = cluster.scheduler()
-        schedulers[program.pid] = program
+        cluster.scheduler()
     cluster.environ = {**right, **clocks.shifted(600).environ}
     cluster.worker("threads", 4)
     behind = {**right, **clocks.shifted(-600).environ}
@@ -209,7 +195,7 @@ def test_only_the_servers_clock_counts(cluster_of: Any, make_server: Any, clocks
     cluster.submitted = list(table.due)
     for since_first in (1.5, 4.0):
         table.sleep_until(since_first)
-        schedulers.pop(_leader(cluster, schedulers)).kill()
+        cluster.leader().kill()
     table.check()
 
 

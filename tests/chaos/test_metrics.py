@@ -81,7 +81,7 @@ def test_counters_are_exact_after_kills(cluster_of: Any, make_server: Any) -> No
     before = series(leading(ports))
 
     workers[0].kill()
-    leader = next(each for each in schedulers if each.pid == cluster.leader_pid())
+    leader = cluster.leader()
     leader.kill()
     ports.remove(port_of(leader))
     cluster.worker("prefork", 8)

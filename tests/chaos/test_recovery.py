@@ -83,8 +83,7 @@ def test_leaders_killed_in_the_middle_of_batches(cluster_of: Any, make_server: A
         for _ in range(5):
             moving = cluster.settled()
             wait_until(partial(cluster.settled_beyond, moving + 50), "tasks flow")
-            leader = wait_until(cluster.leader_pid, "somebody leads")
-            next(p for p in cluster.programs if p.pid == leader).kill()
+            cluster.leader().kill()
             cluster.scheduler(wait=False)
     assert not refused
     cluster.assert_clean()
