@@ -20,27 +20,41 @@ class Point(NamedTuple):
 
 
 class Crossover(NamedTuple):
-    """``ms`` is None where the ratios cross nowhere; ``says`` puts it in words."""
+    """``ms``: from where on nothing is given up, None without a crossing. ``says``: where it is."""
 
     ms: float | None
     says: str
 
 
 def crossover(points: Sequence[Point]) -> Crossover:
-    """Return the duration above which the ratio stays at :data:`COST` or more.
+    """Return for which durations the ratio is below :data:`COST`.
 
-    Between two measured durations it is found by a straight line.
+    Between two measured durations the edge is found by a straight line.
     """
     ordered = sorted(points)
     if not ordered:
         return Crossover(None, "not measured")
-    costly = [point for point in ordered if point.ratio < COST]
-    if not costly:
-        return Crossover(None, "none: never below")
-    last = costly[-1]
-    if last is ordered[-1]:
-        return Crossover(None, f"not up to {last.ms:g} ms: still below there")
-    after = next(high for low, high in itertools.pairwise(ordered) if low is last)
-    share = (COST - last.ratio) / (after.ratio - last.ratio)
-    ms = last.ms + share * (after.ms - last.ms)
-    return Crossover(ms, f"tasks shorter than {ms:.2g} ms")
+    stretches = []
+    for costly, group in itertools.groupby(
+        range(len(ordered)), key=lambda place: ordered[place].ratio < COST
+    ):
+        places = list(group)
+        if costly:
+            stretches.append((_edge(ordered, places[0] - 1), _edge(ordered, places[-1])))
+    if not stretches:
+        return Crossover(None, "nowhere")
+    return Crossover(stretches[-1][1], ", ".join(_said(*each) for each in stretches))
+
+
+def _edge(points: Sequence[Point], place: int) -> float | None:
+    """Return where the ratio is :data:`COST` behind a point; None where nothing follows it."""
+    if not 0 <= place < len(points) - 1:
+        return None
+    low, high = points[place : place + 2]
+    return low.ms + (high.ms - low.ms) * (COST - low.ratio) / (high.ratio - low.ratio)
+
+
+def _said(begin: float | None, end: float | None) -> str:
+    if begin is None:
+        return "everywhere" if end is None else f"below {end:.2g} ms"
+    return f"from {begin:.2g} ms on" if end is None else f"{begin:.2g} to {end:.2g} ms"
