@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.docker.engine import System, docker
+from tests.docker.engine import IMAGE, System, docker
 from tests.waiting import wait_until
 
 #: Seconds until everything is healthy, once the images are there.
@@ -32,6 +32,17 @@ def test_a_part_may_do_little(system: System, name: str) -> None:
         assert each["Config"]["User"] == "10001:10001"
         assert each["HostConfig"]["ReadonlyRootfs"] is True
         assert each["HostConfig"]["CapDrop"] == ["ALL"]
+
+
+def test_the_image_by_itself_is_a_healthy_scheduler(system: System) -> None:
+    """Seen to fail: without a port in its command, where the image's own check asks in vain."""
+    words = ["--network", f"{system.project}_default", "-e", "TQ_URL=redis://redis:6379/0"]
+    started = docker("run", "-d", *words, "-e", "TQ_NAMESPACE=alone", IMAGE).strip()
+    state = ("inspect", "-f", "{{.State.Health.Status}}", started)
+    try:
+        wait_until(lambda: docker(*state).strip() == "healthy", "it is healthy", 60, 0.5)
+    finally:
+        docker("rm", "-f", started)
 
 
 def scraped(system: System, job: str) -> int:
