@@ -27,7 +27,7 @@ LONGER: dict[str, int] = {
 
 
 def sources(*suffixes: str) -> list[Path]:
-    folders = ("tq_celery", "tests", "bench", "baseline")
+    folders = ("tq_celery", "tests", "bench", "baseline", "deploy")
     return sorted(
         path
         for folder in folders
