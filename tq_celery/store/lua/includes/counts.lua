@@ -49,7 +49,8 @@ local function write_counts()
           gone[#gone + 1] = field
         else
           new[#new + 1] = field
-          new[#new + 1] = value
+          -- the server would write 1e+17, which is no integer
+          new[#new + 1] = value < 1e17 and value or string.format('%.0f', value)
         end
       end
       if new[1] then redis.call('HSET', name, unpack(new)) end
