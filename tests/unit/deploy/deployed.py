@@ -48,7 +48,7 @@ class Process:
         ]  # fmt: skip
         self._folder = folder
         self.client = redis.Redis(
-            port=self.port, host="127.0.0.1", protocol=2, decode_responses=True, socket_timeout=2
+            port=self.port, host="127.0.0.1", protocol=2, decode_responses=True, socket_timeout=30
         )
         self.start()
 
@@ -56,7 +56,7 @@ class Process:
         """Start it, again on the same port."""
         with (self._folder / "errors").open("w") as errors:
             self.process = subprocess.Popen(self.words, stdout=errors, stderr=errors)
-        wait_until(self._answers, "the server answers", timeout=20)
+        wait_until(self._answers, "the server answers")
 
     def _answers(self) -> bool:
         if self.process.poll() is not None:
@@ -113,7 +113,7 @@ class Sentinels:
                     stderr=subprocess.DEVNULL,
                 )
             )
-        wait_until(self._agree, "the Sentinels know each other and both replicas", timeout=30)
+        wait_until(self._agree, "the Sentinels know each other and both replicas")
 
     @property
     def url(self) -> str:
@@ -122,7 +122,7 @@ class Sentinels:
 
     def _agree(self) -> bool:
         for port in self.ports:
-            with redis.Redis(port=port, host="127.0.0.1", protocol=2, socket_timeout=2) as client:
+            with redis.Redis(port=port, host="127.0.0.1", protocol=2, socket_timeout=10) as client:
                 try:
                     state = client.sentinel_master("mymaster")
                 except redis.RedisError:
