@@ -40,7 +40,9 @@ def broken(task_id: str, body: str | None = None, headers: Any = None) -> Submis
     "pool", ["threads", *(pytest.param(p, marks=pytest.mark.slow) for p in ("prefork", "gevent"))]
 )
 def test_every_line_is_json_with_its_task_and_no_argument(worker_lab, pool):
-    """Seen to fail with Celery's own lines for unknown and invalid tasks, which show the body."""
+    """Seen to fail with Celery's own lines for unknown and invalid tasks, which show the body, and
+    with its lines about ends, which say no tenant.
+    """
     lab = worker_lab(log_format="json", conf={"worker_hijack_root_logger": True})
     worker = lab.worker(pool)
     store = RedisStore.open(lab.settings)
@@ -71,8 +73,10 @@ def test_every_line_is_json_with_its_task_and_no_argument(worker_lab, pool):
     received = told[f"Task nap[{done.id}] received", done.id]
     assert (received["task_name"], received["tenant"]) == ("nap", "acme")
     ended = next(line for line in lines if f"Task fail[{failed.id}] raised" in line["message"])
-    assert (ended["task_id"], ended["task_name"]) == (failed.id, "fail")
+    assert (ended["task_id"], ended["task_name"], ended["tenant"]) == (failed.id, "fail", "acme")
     assert ended["traceback"].endswith("ValueError: as asked")
+    succeeded = next(line for line in lines if f"Task nap[{done.id}] succeeded" in line["message"])
+    assert (succeeded["task_name"], succeeded["tenant"]) == ("nap", "acme")
     # Celery shows the result of a task, which is the argument here
     others = [line for line in lines if f"Task nap[{done.id}] succeeded" not in line["message"]]
     assert [line for line in others if SECRET in json.dumps(line)] == []

@@ -42,10 +42,12 @@ class WorkerLines(JsonLines):
             # Celery's own lines carry arguments and results beside the two
             data = getattr(record, "data", None)
             found |= task_fields({"id": data.get("id"), "task": data.get("name")} if data else None)
-        if "task_id" not in found:
+        if "tenant" not in found:
             task = get_current_task()
-            if task is not None and task.request.id:
-                found |= task_fields({**vars(task.request), "task": task.name})
+            running = task.request.id if task is not None else None
+            # a line about another task than the one that runs here is not this one's
+            if running and found.get("task_id", running) == running:
+                found = task_fields({**vars(task.request), "task": task.name}) | found
         return found
 
 
