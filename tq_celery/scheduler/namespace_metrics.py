@@ -97,7 +97,8 @@ def _longest(gauges: Gauges, queue: str) -> int:
     """Return the longest wait seen in this hour or the one before, ms."""
     hour = gauges.now // _HOUR
     kept = (divmod(gauges.count(f"longest{turn}", queue), _LONGEST) for turn in (0, 1))
-    return max((wait for of, wait in kept if of >= hour - 1), default=0)
+    # the next hour may have begun while the store was read; later ones are of a clock set back
+    return max((wait for of, wait in kept if hour - 1 <= of <= hour + 1), default=0)
 
 
 def _fill_workers(samples: Samples, gauges: Gauges) -> None:

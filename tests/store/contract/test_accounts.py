@@ -85,6 +85,34 @@ def test_a_clock_that_steps_back_makes_no_wait(lab: Lab) -> None:
     assert lab.store.accounts().served[b"acme"].waited == 0
 
 
+def test_a_clock_set_back_leaves_no_longest_wait_of_an_hour_to_come(lab: Lab) -> None:
+    """Seen to fail: the longest wait of a wrong time stayed the longest until that time came."""
+    hour = lab.store.accounts().now // 3_600_000
+    for later in (1_000, 1_001):
+        set_longest(lab, f"longest{(hour + later) % 2}", (hour + later) * 10**10 + 77_000)
+    (found,) = deliver(lab, task("a"), waited=9_000)
+    lab.store.complete("w", [complete(found.token)])
+    kept = lab.store.accounts().now // 3_600_000
+    of, wait = divmod(longest(lab, f"longest{kept % 2}"), 10**10)
+    assert of in (hour, kept)
+    assert 9_000 <= wait < 60_000
+
+
+def set_longest(lab: Lab, word: str, value: int) -> None:
+    if isinstance(lab, MemoryLab):
+        lab.store.ns.counters[word, "q"] = value
+    else:
+        store: Any = lab.store
+        store.client.hset(store.keys.name("counters"), f"{word}:q", value)
+
+
+def longest(lab: Lab, word: str) -> int:
+    if isinstance(lab, MemoryLab):
+        return lab.store.ns.counters[word, "q"]
+    store: Any = lab.store
+    return int(store.client.hget(store.keys.name("counters"), f"{word}:q"))
+
+
 @pytest.mark.parametrize(
     "outcome, ran, expected",
     [

@@ -211,6 +211,8 @@ HOUR, DEEP = 3_600_000, 10**10
         (HOUR * 490_001, {"longest0:q": 490_000 * DEEP + 7_000}, 7),
         (HOUR * 490_001, {"longest0:q": 490_000 * DEEP, "longest1:q": 490_001 * DEEP + 8}, 0.008),
         (HOUR * 490_002, {"longest0:q": 490_000 * DEEP + 7_000}, 0),
+        (HOUR * 490_000, {"longest1:q": 490_001 * DEEP + 7_000}, 7),
+        (HOUR * 490_000, {"longest0:q": 490_002 * DEEP + 7_000}, 0),
     ],
 )  # fmt: skip
 def test_the_longest_wait_is_of_this_hour_or_the_last(

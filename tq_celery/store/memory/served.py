@@ -37,7 +37,9 @@ def note_end(ns: Namespace, run: Run, settlement: Settlement) -> None:
         hour = ns.now // _HOUR
         field = (f"longest{hour % 2}", queue)
         longest = hour * _MOST_WAIT + min(waited, _MOST_WAIT - 1)
-        ns.counters[field] = max(ns.counters[field], longest)
+        # one of an hour to come was written before the clock was set back
+        kept = ns.counters[field] if ns.counters[field] < (hour + 1) * _MOST_WAIT else 0
+        ns.counters[field] = max(kept, longest)
     known = ns.service.get(run.tenant)
     if known is not None or len(ns.service) < MOST_SERVED:
         old = known or Served()

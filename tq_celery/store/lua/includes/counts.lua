@@ -6,11 +6,11 @@ local function tally(hash, field, by)
 end
 local function count(word, queue, by) tally('counters', word .. ':' .. queue, by) end
 
--- Keeps the greatest value of a counter's field.
+-- Keeps the greatest value of a counter's field; what reaches `bound` there does not count.
 local greatest = {}
-local function keep_greatest(word, queue, value)
+local function keep_greatest(word, queue, value, bound)
   local field = word .. ':' .. queue
-  greatest[field] = math.max(value, greatest[field] or 0)
+  greatest[field] = { math.max(value, greatest[field] and greatest[field][1] or 0), bound }
   tallies.counters[field] = 1 -- is looked at
 end
 
@@ -41,8 +41,10 @@ local function write_counts()
       for i = start, stop do
         local field, before = fields[i], old[i - start + 1] or 0
         local value = before + changes[field]
-        if greatest[field] and hash == 'counters' then
-          value = math.max(tonumber(before), greatest[field])
+        local most = hash == 'counters' and greatest[field]
+        if most then
+          before = tonumber(before)
+          value = before < most[2] and math.max(before, most[1]) or most[1]
         end
         -- tenants at zero leave the hash, so its size follows the active ones
         if value == 0 and hash ~= 'counters' then

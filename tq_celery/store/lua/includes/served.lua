@@ -9,13 +9,15 @@ local JUDGED = { completed = true, failed = true, ignored = true, rejected = tru
 local served, ends = {}, {}
 
 -- The longest wait is kept in two fields that take turns by the hour, so that the hour before is
--- there still; the hour stands before the ms, so a later one is greater whatever the wait.
+-- there still; the hour stands before the ms, so a later one is greater whatever the wait. One that
+-- is to come was written before the clock was set back.
 local function write_ends(now)
   local hour = math.floor(now / 3600000)
   for queue, each in pairs(ends) do
     count('service', queue, each[1])
     if each[2] >= 0 then
-      keep_greatest('longest' .. hour % 2, queue, hour * 1e10 + math.min(each[2], 1e10 - 1))
+      keep_greatest('longest' .. hour % 2, queue, hour * 1e10 + math.min(each[2], 1e10 - 1),
+        (hour + 1) * 1e10)
     end
   end
 end
