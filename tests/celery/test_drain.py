@@ -167,12 +167,19 @@ def test_a_broker_that_is_away_costs_nothing(lab: WorkerLab) -> None:
     nothing_left(lab)
 
 
+def forget_queue(lab: WorkerLab) -> None:
+    """Delete the queue, which other tests of this broker declare without limits."""
+    with lab.app.connection_for_write() as connection:
+        connection.default_channel.queue_delete("celery")
+
+
 @pytest.mark.slow
 def test_on_rabbitmq_the_priority_is_ours_up_to_what_the_queue_has(
     rabbit_server: Any, server: ValkeyServer, tmp_path: Any
 ) -> None:
     """And the broker confirms each: a queue that refuses a task leaves it in draining."""
     lab = WorkerLab(server, tmp_path, broker=rabbit_server.url)
+    forget_queue(lab)
     try:
         limits = {"x-max-priority": 10, "x-max-length": 3, "x-overflow": "reject-publish"}
         lab.app.conf.task_queues = [Queue("celery", queue_arguments=limits)]
@@ -189,8 +196,7 @@ def test_on_rabbitmq_the_priority_is_ours_up_to_what_the_queue_has(
         assert drain(lab).output == "0 drained, after 1 of an earlier drain\n"
         assert [each["headers"]["id"] for each in published(lab)] == [more.id]
     finally:
-        with lab.app.connection_for_write() as connection:
-            connection.default_channel.queue_delete("celery")  # others declare it without limits
+        forget_queue(lab)
         lab.close()
 
 
