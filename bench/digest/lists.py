@@ -40,15 +40,19 @@ def verdicts(data: Path, options: Options) -> Table:
         ]
         for each in records
     ]  # fmt: skip
-    note = repetitions([each for each in records if each["measured"]], spread=True)
+    found = [each for each in records if each["measured"]]
+    note = repetitions(found, spread=any(each["least"] for each in found))
     return Table(["rule", "measured", "ideal", "bound", "verdict"], rows, note)
 
 
 def _measured(verdict: Record) -> str:
     if not verdict["measured"]:
         return "-"
-    median, least, greatest = (float(verdict[word]) for word in ("measured", "least", "greatest"))
-    return with_spread(median, least, greatest)
+    median = float(verdict["measured"])
+    # A figure of all repetitions together has no spread of its own.
+    return with_spread(
+        median, float(verdict["least"] or median), float(verdict["greatest"] or median)
+    )
 
 
 def machine(data: Path, options: Options) -> Table:

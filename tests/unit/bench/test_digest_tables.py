@@ -27,6 +27,7 @@ VERDICTS = """\
 name,measured,least,greatest,ideal,bound,repetitions,outcome,why
 wfq: shares,1.1,1,1.2,1,at most 1.25,5,pass,
 edf: misses,,,,,at most 1.1,0,not judged,no cells
+all: shift,0.025,,,,at most 0.05,25,pass,
 """
 
 
@@ -68,7 +69,8 @@ def data(tmp_path: Path) -> Path:
             "verdicts m",
             ["rule", "measured", "ideal", "bound", "verdict"],
             [["wfq: shares", "1.10 (1..1.20)", "1", "at most 1.25", "pass"],
-             ["edf: misses", "-", "-", "at most 1.1", "not judged: no cells"]],
+             ["edf: misses", "-", "-", "at most 1.1", "not judged: no cells"],
+             ["all: shift", "0.0250", "-", "at most 0.05", "pass"]],
         ),
         ("json gate path=rules", ["rule", "of", "ok"], [["Jain", "1 (0.900..1)", "True"]]),
         ("json gate path=arms", ["", "p50"], [["redis", "1.50"], ["tq", "0.750"]]),
@@ -83,6 +85,7 @@ def test_repetitions_are_said_and_a_single_one_is_a_warning(data: Path) -> None:
     many = make("figures m figure=latency_p95 load=1.25", data)
     assert many.note == "Median of 5 repetitions (least..greatest)."
     assert "One repetition" in make("figures m figure=latency_p95 load=2", data).note
+    assert make("verdicts m name=all*", data).note == "Median of 25 repetitions."
     assert "1 to 5" in make("figures m columns=load workload=bursty figure=latency_p95", data).note
 
 
