@@ -167,7 +167,7 @@ def test_a_page_is_filled_between_its_marks(data: Path) -> None:
     [
         ("<!-- table: json gate path=arms -->", "no '<!-- end -->' of its own"),
         (f"<!-- table: verdicts m -->\n{PAGE}", "no '<!-- end -->' of its own"),
-        ("<!-- value: verdicts m -->?<!-- end -->", "2 x 4 figures, not one"),
+        ("<!-- value: verdicts m -->?<!-- end -->", "3 x 4 figures, not one"),
         ("<!-- table: nothing -->?<!-- end -->", "<!-- table: nothing -->: 'nothing' is not KIND"),
     ],
 )
