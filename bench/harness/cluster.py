@@ -86,7 +86,9 @@ def sender(arm: Arm, plan: Path, sent: Path, how: str, python: str = sys.executa
     return Process(f"producer-{arm.name}", command, arm.env, listens=True)
 
 
-def scheduler(arm: Arm, python: str = sys.executable) -> Process:
+def scheduler(
+    arm: Arm, python: str = sys.executable, env: Mapping[str, str] | None = None
+) -> Process:
     """Start ``tq scheduler`` for the arm's namespace."""
     command = [python, "-m", "tq_celery.cli", "scheduler"]
-    return Process(f"scheduler-{arm.name}", command, arm.env)
+    return Process(f"scheduler-{arm.name}", command, {**arm.env, **(env or {})})

@@ -7,7 +7,7 @@ from tq_celery.metrics.samples import Samples
 from tq_celery.scheduler.tenant_series import counted, series_of
 from tq_celery.states import Outcome
 from tq_celery.store.accounts import slots_of
-from tq_celery.store.accounts_contract import Served
+from tq_celery.store.accounts_contract import HOUR, LONGEST, Served
 from tq_celery.store.gauges import Gauges, QueueGauges, TenantGauges
 
 __all__ = ["fill_namespace"]
@@ -25,8 +25,6 @@ _FLOWS = {
 }
 #: Steps in which a duplicate is suppressed, by the word in the store.
 _SUPPRESSED = {"repeated": "submit", "resettled": "settle"}
-#: Ms of an hour, and what stands behind the hour in a queue's longest wait.
-_HOUR, _LONGEST = 3_600_000, 10**10
 #: Streams whose cap may drop entries.
 _CAPPED = ("results", "dead")
 
@@ -95,8 +93,8 @@ def _fill_queue(samples: Samples, gauges: Gauges, queue: str, each: QueueGauges)
 
 def _longest(gauges: Gauges, queue: str) -> int:
     """Return the longest wait seen in this hour or the one before, ms."""
-    hour = gauges.now // _HOUR
-    kept = (divmod(gauges.count(f"longest{turn}", queue), _LONGEST) for turn in (0, 1))
+    hour = gauges.now // HOUR
+    kept = (divmod(gauges.count(f"longest{turn}", queue), LONGEST) for turn in (0, 1))
     # the next hour may have begun while the store was read; later ones are of a clock set back
     return max((wait for of, wait in kept if hour - 1 <= of <= hour + 1), default=0)
 

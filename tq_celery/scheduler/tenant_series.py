@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tq_celery.metrics.definitions import OTHER
-from tq_celery.store.accounts_contract import MOST_SERVED, Accounts, Change, Served
+from tq_celery.store.accounts_contract import (
+    MOST_CONFIGURED,
+    MOST_SERVED,
+    Accounts,
+    Change,
+    Served,
+)
 from tq_celery.store.gauges import TenantGauges
 
 __all__ = [
     "CROWDED",
     "FORGET",
     "FORGET_SOON",
-    "MOST_CONFIGURED",
     "Series",
     "counted",
     "label_of",
@@ -21,8 +26,6 @@ __all__ = [
     "series_of",
 ]
 
-#: Most tenants that are shown for their settings.
-MOST_CONFIGURED = 1_000
 #: Ms without tasks after which a tenant has no series and, at the next look, no record.
 FORGET = 3_600_000
 #: The same for one without series, while there are very many.

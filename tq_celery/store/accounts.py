@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tq_celery.store.accounts_contract import MOST_SERVED, SERVED, Accounts, Change, Served
+from tq_celery.store.accounts_contract import (
+    MOST_CONFIGURED,
+    MOST_SERVED,
+    SERVED,
+    Accounts,
+    Change,
+    Served,
+)
 from tq_celery.store.base import RedisPart
 from tq_celery.store.contract import WorkerAnnouncement
 from tq_celery.store.inspect import ask
@@ -12,9 +19,6 @@ from tq_celery.store.keys import GROUP
 from tq_celery.store.leader import parse_announcement
 
 __all__ = ["RedisAccounts", "slots_of", "unpack_served"]
-
-#: Most tenants with settings that are looked at.
-_MOST_CONFIGURED = 1_000
 
 
 class RedisAccounts(RedisPart):
@@ -31,9 +35,9 @@ class RedisAccounts(RedisPart):
                 ("HGETALL", name("announcements")),
                 ("SMEMBERS", name("queues")),
                 ("HGETALL", name("service")),
-                ("HSCAN", name("weights"), 0, "COUNT", _MOST_CONFIGURED),
-                ("HSCAN", name("caps"), 0, "COUNT", _MOST_CONFIGURED),
-                ("SSCAN", name("paused_tenants"), 0, "COUNT", _MOST_CONFIGURED),
+                ("HSCAN", name("weights"), 0, "COUNT", MOST_CONFIGURED),
+                ("HSCAN", name("caps"), 0, "COUNT", MOST_CONFIGURED),
+                ("SSCAN", name("paused_tenants"), 0, "COUNT", MOST_CONFIGURED),
             ],
         )
         now = int(time[0]) * 1000 + int(time[1]) // 1000
@@ -69,11 +73,12 @@ class RedisAccounts(RedisPart):
         return {tenant for tenant, count in zip(tenants, counts, strict=True) if count}
 
 
-def unpack_served(records: Mapping[bytes, bytes]) -> dict[bytes, Served]:
+def unpack_served(records: Mapping[bytes, bytes | None]) -> dict[bytes, Served]:
     """Return the records of the ``service`` hash, without what is none."""
-    size = SERVED.size
     return {
-        tenant: Served(*SERVED.unpack(raw)) for tenant, raw in records.items() if len(raw) == size
+        tenant: Served(*SERVED.unpack(raw))
+        for tenant, raw in records.items()
+        if raw is not None and len(raw) == SERVED.size
     }
 
 

@@ -11,10 +11,24 @@ import struct
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple, Protocol
 
-__all__ = ["MOST_SERVED", "SERVED", "Accounts", "AccountsStore", "Change", "Served"]
+__all__ = [
+    "HOUR",
+    "LONGEST",
+    "MOST_CONFIGURED",
+    "MOST_SERVED",
+    "SERVED",
+    "Accounts",
+    "AccountsStore",
+    "Change",
+    "Served",
+]
 
 #: Most tenants that settling keeps records of; what others are served is counted as `other` alone.
 MOST_SERVED = 5_000
+#: Most tenants that are looked at, and shown, for their settings.
+MOST_CONFIGURED = 1_000
+#: Ms of an hour, and the bound of a wait that stands behind its hour in a queue's longest wait.
+HOUR, LONGEST = 3_600_000, 10**10
 #: A record of ``service``: the fields of :class:`Served`.
 SERVED = struct.Struct(">QQQQB")
 

@@ -20,7 +20,7 @@ from redis.exceptions import ResponseError
 
 from tq_celery.measures import fair_shares, percentile
 from tq_celery.store.accounts import unpack_served
-from tq_celery.store.accounts_contract import SERVED, Served
+from tq_celery.store.accounts_contract import Served
 from tq_celery.store.inspect import CHUNK, MAX_TENANTS, Inspector, ask, reading
 from tq_celery.store.record import ARRIVAL
 from tq_celery.store.views import TenantView
@@ -161,13 +161,8 @@ class Standings:
         for start in range(0, len(tenants), CHUNK):
             part = tenants[start : start + CHUNK]
             (found,) = ask(inspector.client, "service", [("HMGET", name, *part)])
-            known = zip(part, found, strict=True)
-            records |= unpack_served({one: raw for one, raw in known if _whole(raw)})
+            records |= unpack_served(dict(zip(part, found, strict=True)))
         return records
-
-
-def _whole(raw: bytes | None) -> bool:
-    return raw is not None and len(raw) == SERVED.size
 
 
 def _added(client: Any, name: str) -> int:

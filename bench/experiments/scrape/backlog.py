@@ -6,12 +6,13 @@ import contextlib
 from dataclasses import dataclass
 
 from bench.experiments.ceiling.workload import NAMESPACE, QUEUE, preload
-from bench.experiments.scrape.target import free_port, scheduler, scrape
+from bench.experiments.scrape.target import scheduler, scrape
 from bench.harness.arms import TQArm
 from bench.harness.errors import BenchError
 from bench.harness.measure import percentile
 from bench.harness.process import until
 from bench.harness.servers import RedisServer
+from tq_celery.embedded import free_port
 from tq_celery.states import Outcome
 from tq_celery.store.contract import MAX_BATCH, Return, Settlement, WorkerAnnouncement
 from tq_celery.store.redis_store import RedisStore

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
+from bench.experiments.drain.run import Run
 from bench.experiments.scrape.backlog import Scrapes, scrapes
 from bench.experiments.scrape.counting import counting
-from bench.experiments.scrape.drained import Drained, drained
+from bench.experiments.scrape.drained import drained
 from bench.harness import environment
 from bench.harness.arms import TQArm
 from bench.harness.cluster import POOLS
@@ -53,7 +54,7 @@ def command(
     """Time scrapes over a long backlog; empty a queue with metrics and without."""
     start = environment.describe()
     taken: list[Scrapes] = []
-    drains: dict[str, list[Drained]] = {kind: [] for kind in KINDS}
+    drains: dict[str, list[Run]] = {kind: [] for kind in KINDS}
     with redis_server(server) as redis:
         for number in range(repetitions):
             taken.append(scrapes(redis, pending, tenants, times, "wfq", seed + number))
@@ -106,7 +107,7 @@ def command(
 
 
 def _text(
-    taken: list[Scrapes], drains: dict[str, list[Drained]], rate: Spread, cpu: Spread,
+    taken: list[Scrapes], drains: dict[str, list[Run]], rate: Spread, cpu: Spread,
     whole: Spread, counters: Spread,
 ) -> str:  # fmt: skip
     rows = [

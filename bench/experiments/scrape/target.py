@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import http.client
-import socket
-import sys
 import time
 from dataclasses import dataclass
 
+from bench.harness import cluster
 from bench.harness.arms import TQArm
 from bench.harness.errors import BenchError
 from bench.harness.process import Process, until
 
-__all__ = ["PORT", "Scrape", "free_port", "scheduler", "scrape"]
+__all__ = ["PORT", "Scrape", "scheduler", "scrape"]
 
 #: Environment variable with the port.
 PORT = "TQ_METRICS_PORT"
@@ -26,14 +25,6 @@ class Scrape:
 
     seconds: float
     body: str
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def scrape(port: int) -> Scrape:
@@ -54,12 +45,9 @@ def scrape(port: int) -> Scrape:
     return Scrape(seconds, body.decode())
 
 
-def scheduler(arm: TQArm, port: int | None) -> Process:
-    """Start a scheduler that answers on ``port``, or has no metrics, and wait until it leads."""
-    env = {**arm.env, PORT: "off" if port is None else str(port)}
-    process = Process(
-        f"scheduler-{arm.name}", [sys.executable, "-m", "tq_celery.cli", "scheduler"], env
-    )
+def scheduler(arm: TQArm, port: int) -> Process:
+    """Start a scheduler that answers on ``port``, and wait until it leads."""
+    process = cluster.scheduler(arm, env={PORT: str(port)})
     key = f"tq:{{{arm.namespace}}}:leader"
 
     def leads() -> bool:

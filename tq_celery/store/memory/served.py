@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tq_celery.states import Outcome
-from tq_celery.store.accounts_contract import MOST_SERVED, Served
+from tq_celery.store.accounts_contract import HOUR, LONGEST, MOST_SERVED, Served
 from tq_celery.store.contract import Settlement
 from tq_celery.store.memory.state import Namespace, Run
 from tq_celery.store.record import NO_DEADLINE, unpack_record
@@ -16,8 +16,6 @@ __all__ = ["note_end"]
 JUDGED = {
     Outcome.COMPLETED, Outcome.FAILED, Outcome.IGNORED, Outcome.REJECTED, Outcome.EXPIRED,
 }  # fmt: skip
-_HOUR = 3_600_000
-_MOST_WAIT = 10**10
 
 
 def note_end(ns: Namespace, run: Run, settlement: Settlement) -> None:
@@ -34,11 +32,11 @@ def note_end(ns: Namespace, run: Run, settlement: Settlement) -> None:
     waits, waited = int(bool(run.dispatched)), 0
     if run.dispatched:
         waited = max(0, run.dispatched - task.ms)
-        hour = ns.now // _HOUR
+        hour = ns.now // HOUR
         field = (f"longest{hour % 2}", queue)
-        longest = hour * _MOST_WAIT + min(waited, _MOST_WAIT - 1)
+        longest = hour * LONGEST + min(waited, LONGEST - 1)
         # one of an hour to come was written before the clock was set back
-        kept = ns.counters[field] if ns.counters[field] < (hour + 1) * _MOST_WAIT else 0
+        kept = ns.counters[field] if ns.counters[field] < (hour + 1) * LONGEST else 0
         ns.counters[field] = max(kept, longest)
     known = ns.service.get(run.tenant)
     if known is not None or len(ns.service) < MOST_SERVED:
