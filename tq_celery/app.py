@@ -11,8 +11,9 @@ What it hooks, all of it:
 worker's ``revoke`` commands   write to the namespace too, in this application's workers alone
 ``app.__reduce_ex__``          a pickled application keeps its TQ, in a spawned process for example
 ``celery purge``               purges scheduled tasks too, when it runs for this application
-a Redis result backend         subscribes when a scheduled task's result is waited for, not when the
-                               task is sent, which could take longer than the call may
+``app._get_backend``           a Redis result backend subscribes when a scheduled task's result is
+                               waited for, not when the task is sent, which could take longer than
+                               the call may; and no result is missed on the way
 =============================  ==================================================================
 
 Registered tasks, their classes, the broker and all else of the backend stay as they are. Nothing
@@ -36,6 +37,7 @@ from tq_celery.effective import tenant as ambient
 from tq_celery.errors import TQError
 from tq_celery.options import OPTION_NAMES, WAY_NAMES, Rules, TaskOptions, const
 from tq_celery.publish import Publisher
+from tq_celery.result_backend import hook_result_backend
 from tq_celery.settings import Settings
 from tq_celery.stopping import Stopping, hook_control
 from tq_celery.store.contract import Limits
@@ -84,6 +86,7 @@ class TQ:
         app.send_task = self.publisher.send_task
         app._task_from_fun = accept_shared(app._task_from_fun, lambda: _own_class(app))
         hook_control(app)
+        hook_result_backend(app)
         app.steps["consumer"].add(_WORKER_STEP)
         reduced = app.__reduce_ex__
         app.__reduce_ex__ = lambda protocol: (_restore_app, (reduced(protocol), settings))

@@ -53,7 +53,7 @@ from tq_celery.queues import QueueNames
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Token
 from tq_celery.store.record import TaskKey
-from tq_celery.submit import EventForwarder, SubmitProducer, spare_subscribing
+from tq_celery.submit import EventForwarder, SubmitProducer
 
 if TYPE_CHECKING:
     from tq_celery.app import TQ
@@ -174,8 +174,6 @@ class Publisher:
                 break
         # Used when the application sends ``task-sent`` events.
         options.setdefault("event_dispatcher", self._events)
-        if not options.get("ignore_result"):
-            spare_subscribing(self.app.backend)
         if not before_task_publish.receivers:
             self._spare_reprs(args, kwargs, options)
         try:

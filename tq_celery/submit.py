@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -23,7 +22,7 @@ from tq_celery.store.record import TaskKey
 if TYPE_CHECKING:
     from tq_celery.publish import Publisher
 
-__all__ = ["EventForwarder", "SubmitProducer", "collect", "spare_subscribing"]
+__all__ = ["EventForwarder", "SubmitProducer", "collect"]
 
 log = Log(__name__)
 
@@ -205,26 +204,6 @@ def _count(headers: Any, name: str) -> int:
     if type(value) is not int or value < 0:
         raise OptionError(name, value, "an integer from 0")
     return value
-
-
-def spare_subscribing(backend: Any) -> None:
-    """Let a Redis result backend not subscribe to the result of a scheduled task when it is sent.
-
-    To do so it connects, with retries of its own, for as long as its server is away or forever,
-    whatever the deadline of the call (celery/celery #4296). Nothing is lost: whoever waits for a
-    result subscribes first, and then looks whether it is there already.
-    """
-    redis = sys.modules.get("celery.backends.redis")
-    if redis is None or "on_task_call" in vars(backend):
-        return
-    if isinstance(backend, redis.RedisBackend):
-        subscribe = backend.on_task_call
-
-        def on_task_call(producer: Any, task_id: str) -> None:
-            if not isinstance(producer, SubmitProducer):
-                subscribe(producer, task_id)
-
-        backend.on_task_call = on_task_call
 
 
 class EventForwarder:

@@ -179,27 +179,6 @@ def test_the_first_call_of_a_process_with_a_redis_result_backend(
 def nothing() -> None: ...
 
 
-@pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
-@pytest.mark.parametrize("order", ["before", "after"])
-def test_results_arrive_all_the_same(server: Any, namespace: str, order: str) -> None:
-    """Whoever waits for a result subscribes then, be it there already or not."""
-    app = Celery(namespace, broker="memory://", backend=server.url, set_as_current=False)
-    tq = TQ(app, server.url)
-    result = tq.task(name="t.noop", shared=False)(nothing).delay()
-    backend: Any = app.backend
-    storing = threading.Timer(
-        0.0 if order == "before" else 0.2, backend.store_result, (result.id, 7, "SUCCESS")
-    )
-    storing.start()
-    if order == "before":
-        storing.join()
-    assert result.get(timeout=30) == 7
-    storing.join()
-    tq.producers.close()
-    backend.result_consumer.stop()
-    backend.client.connection_pool.disconnect()
-
-
 def test_a_restart_inside_the_deadline_is_not_noticed(make_server: Any, namespace: str) -> None:
     server = make_server(appendonly=True)
     app = Celery(namespace, broker="memory://", set_as_current=False)
