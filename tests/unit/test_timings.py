@@ -27,7 +27,7 @@ def test_waits_and_runs_by_queue() -> None:
     table.settle(first, Outcome.COMPLETED, 3.0, 3.5)
     table.settle(second, Outcome.FAILED, 4.0, 14.0)
     table.settle(third, Outcome.REVOKED, 0.0, 5.0)  # never started
-    timings.take_in(lambda seconds: seconds * 1000)
+    timings.take_in(100.0, lambda seconds: seconds * 1000)
 
     found = timings.queues()
 
@@ -38,6 +38,24 @@ def test_waits_and_runs_by_queue() -> None:
     assert found["q"].wait.cumulative()[-1] == ("+Inf", 1)
     assert found["low"].execution.total == 10.0
     assert found["low"].wait.cumulative()[-1] == ("+Inf", 0), "since when is not known"
+
+
+def test_few_ends_are_counted_together_after_a_while_and_many_at_once() -> None:
+    timings = Timings()
+
+    def counted(at: float) -> int:
+        timings.take_in(at, lambda seconds: seconds * 1000)
+        found = timings.queues().get("q")
+        return found.execution.cumulative()[-1][1] if found is not None else 0
+
+    timings.note(delivery(), 1.0, 2.0)
+    assert counted(100.0) == 1
+    timings.note(delivery(), 1.0, 2.0)
+    assert counted(100.05) == 1, "one alone waits"
+    assert counted(100.15) == 2
+    for _ in range(256):
+        timings.note(delivery(), 1.0, 2.0)
+    assert counted(100.16) == 258
 
 
 def test_without_an_endpoint_nothing_is_noted() -> None:

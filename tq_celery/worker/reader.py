@@ -177,6 +177,8 @@ class Reader:
         now = monotonic()
         self.table.departed.clear()
         self._settle(now)
+        if self.table.timings is not None:
+            self.table.timings.take_in(now, self.lease.store_time)
         self.revocations.begin(self.settings)
         self._current = offer = self.offer()
         self._keep_lease(now, offer)
@@ -260,7 +262,7 @@ class Reader:
                 returned.append(item)
             elif type(item) is Burial:
                 buried.append(item)
-        stale, spans, timings = 0, self.table.spans, self.table.timings
+        stale, spans = 0, self.table.spans
         if spans is not None:
             spans.read()
         if ended:
@@ -274,8 +276,6 @@ class Reader:
         self.heard = monotonic()
         if spans is not None:
             spans.write(at_store, self.heard)
-        if timings is not None:
-            timings.take_in(at_store)
         self._stale += stale
         if stale and now - self._stale_told > 1.0:
             log.warning(

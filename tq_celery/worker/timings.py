@@ -10,6 +10,11 @@ from tq_celery.store.contract import Delivery
 
 __all__ = ["QueueTimings", "Timings"]
 
+#: Ends that are counted at once, whenever the last were.
+MANY = 256
+#: Seconds after which fewer are.
+EVERY = 0.1
+
 
 class QueueTimings:
     """Histograms of one queue: until the start, from start to end, and both together."""
@@ -21,35 +26,41 @@ class QueueTimings:
 
 
 class Timings:
-    """Gathers what ended; :meth:`note` in any thread, :meth:`take_in` in the I/O thread alone.
+    """Gathers what ended; :meth:`note` in any thread, the rest in the I/O thread alone.
 
     A task that is acknowledged before it runs ends, for these, when it starts.
     """
 
     def __init__(self) -> None:
-        self._ended: deque[tuple[Delivery, float, float]] = deque()
+        self._ended: deque[tuple[str, int, float, float]] = deque()
         self._queues: dict[str, QueueTimings] = {}
+        self._counted = 0.0
 
     def note(self, delivery: Delivery, started: float, finished: float) -> None:
         """Note the end of a delivery; monotonic seconds, ``started`` 0 when it never did."""
-        self._ended.append((delivery, started, finished))
+        if started:
+            self._ended.append((delivery.token.queue, delivery.since, started, finished))
 
-    def take_in(self, store_time: Callable[[float], float]) -> None:
-        """Count what was noted; ``store_time`` turns monotonic seconds to ms of the store."""
+    def take_in(self, now: float, store_time: Callable[[float], float]) -> None:
+        """Count what was noted when it is many or some time has passed: together it costs half.
+
+        ``now`` is monotonic seconds, which ``store_time`` turns to ms of the store.
+        """
+        waiting = len(self._ended)
+        if waiting < MANY and (not waiting or now - self._counted < EVERY):
+            return
+        self._counted = now
         ended, moved = self._ended, store_time(1.0) - 1000.0
         by_queue: dict[str, tuple[list[float], list[float], list[float]]] = {}
-        while ended:
-            delivery, started, finished = ended.popleft()
-            if not started:
-                continue
-            queue = delivery.token.queue
+        for _ in range(waiting):
+            queue, since, started, finished = ended.popleft()
             found = by_queue.get(queue)
             if found is None:
                 found = by_queue[queue] = ([], [], [])
             waits, runs, latencies = found
             runs.append(finished - started)
-            if delivery.since:
-                submitted = (delivery.since - moved) / 1000.0
+            if since:
+                submitted = (since - moved) / 1000.0
                 waits.append(started - submitted)
                 latencies.append(finished - submitted)
         for queue, (waits, runs, latencies) in by_queue.items():
@@ -61,5 +72,5 @@ class Timings:
             timings.latency.add_all(latencies)
 
     def queues(self) -> Mapping[str, QueueTimings]:
-        """Return the histograms by queue."""
+        """Return the histograms by queue; of any thread."""
         return dict(self._queues)

@@ -61,7 +61,7 @@ def test_everything_in_the_table_is_exposed_by_whom_it_says() -> None:
     exposing(bench.another(), gauges).fill(standby)
     timings = Timings()
     timings.note(Delivery(Token("q", b"1-0", 1), b"k", 0, b"", since=5), 1.0, 2.0)
-    timings.take_in(lambda seconds: seconds * 1000)
+    timings.take_in(100.0, lambda seconds: seconds * 1000)
     worker = Samples()
     Exposition(Reader(), timings).fill(worker)  # type: ignore[arg-type]
 
