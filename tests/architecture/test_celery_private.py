@@ -59,12 +59,18 @@ PRIVATE = [
     Private(
         "_chord_part_return_script", _REDIS, "worker/chords.py", "tells a backend with claims"
     ),
+    Private("_create_client", _REDIS, "result_backend.py", "whose subscriptions are looked after"),
     # -- the application
     Private("_tasks", _APP, "publish.py", "a look at the tasks that does not finalize"),
     Private("_task_from_fun", _APP, "app.py", "where shared tasks are made"),
     Private("_get_app", "celery:Task", "commit.py", "the application of a task or class"),
-    Private("_get_backend", _APP, "worker/chords.py", "where every backend is made"),
-    Private("_backend", _APP, "worker/chords.py, testing/swap.py", "the backend, if there is one"),
+    Private(
+        "_get_backend", _APP, "result_backend.py, worker/chords.py", "where every backend is made"
+    ),
+    Private(
+        "_backend", _APP, "result_backend.py, worker/chords.py, testing/swap.py",
+        "the backend, if there is one",
+    ),
     Private("_backend_cache", _APP, "testing/swap.py, testing/recorder.py", "put back later"),
     Private("_local", _APP, "testing/swap.py", "the backend of this thread"),
     Private("_pool", _APP, "testing/swap.py", "connections, put back after a test"),
