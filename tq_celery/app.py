@@ -37,7 +37,7 @@ from tq_celery.effective import tenant as ambient
 from tq_celery.errors import TQError
 from tq_celery.options import OPTION_NAMES, WAY_NAMES, Rules, TaskOptions, const
 from tq_celery.publish import Publisher
-from tq_celery.result_backend import hook_result_backend
+from tq_celery.result_backend import adjust_backends, miss_no_result
 from tq_celery.settings import Settings
 from tq_celery.stopping import Stopping, hook_control
 from tq_celery.store.contract import Limits
@@ -86,7 +86,7 @@ class TQ:
         app.send_task = self.publisher.send_task
         app._task_from_fun = accept_shared(app._task_from_fun, lambda: _own_class(app))
         hook_control(app)
-        hook_result_backend(app)
+        adjust_backends(app, miss_no_result)
         app.steps["consumer"].add(_WORKER_STEP)
         reduced = app.__reduce_ex__
         app.__reduce_ex__ = lambda protocol: (_restore_app, (reduced(protocol), settings))

@@ -21,28 +21,45 @@ from celery import states
 
 from tq_celery.submit import SubmitProducer
 
-__all__ = ["hook_result_backend"]
+__all__ = ["adjust_backends", "miss_no_result"]
 
 #: Confirmed subscriptions that are looked up together, at most.
 MOST_TOGETHER = 100
 
 
-def hook_result_backend(app: Any) -> None:
-    """Adjust every Redis result backend that the application makes, and the one that it has."""
-    make: Callable[[], Any] = app._get_backend
+def adjust_backends(app: Any, adjust: Callable[[Any], None]) -> None:
+    """Call ``adjust`` with every backend that the application makes, and with the one it has.
 
-    def get_backend() -> Any:
-        return _adjusted(make())
+    The same function again changes nothing.
+    """
+    made = app._get_backend
+    if not isinstance(made, _Adjusting):
+        made = app._get_backend = _Adjusting(made)
+    if adjust not in made.adjustments:
+        made.adjustments.append(adjust)
+        if app._backend is not None:
+            adjust(app._backend)
 
-    app._get_backend = get_backend
-    if app._backend is not None:
-        _adjusted(app._backend)
+
+class _Adjusting:
+    """The application's ``_get_backend``, with adjustments to what it makes."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self.adjustments: list[Callable[[Any], None]] = []
+
+    def __call__(self) -> Any:
+        backend = self._make()
+        for adjust in self.adjustments:
+            adjust(backend)
+        return backend
 
 
-def _adjusted(backend: Any) -> Any:
+def miss_no_result(backend: Any) -> None:
+    """Adjust a Redis backend as the module says; any other stays as it is."""
     redis = sys.modules.get("celery.backends.redis")
     if redis is None or not isinstance(backend, redis.RedisBackend):
-        return backend
+        return
     subscribe, create_client = backend.on_task_call, backend._create_client
 
     def on_task_call(producer: Any, task_id: str) -> None:
@@ -63,7 +80,6 @@ def _adjusted(backend: Any) -> Any:
 
     backend.on_task_call = on_task_call
     backend._create_client = client_that_looks
-    return backend
 
 
 class _Looking:

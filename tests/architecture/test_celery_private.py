@@ -64,13 +64,8 @@ PRIVATE = [
     Private("_tasks", _APP, "publish.py", "a look at the tasks that does not finalize"),
     Private("_task_from_fun", _APP, "app.py", "where shared tasks are made"),
     Private("_get_app", "celery:Task", "commit.py", "the application of a task or class"),
-    Private(
-        "_get_backend", _APP, "result_backend.py, worker/chords.py", "where every backend is made"
-    ),
-    Private(
-        "_backend", _APP, "result_backend.py, worker/chords.py, testing/swap.py",
-        "the backend, if there is one",
-    ),
+    Private("_get_backend", _APP, "result_backend.py", "where every backend is made"),
+    Private("_backend", _APP, "result_backend.py, testing/swap.py", "the backend, if there is one"),
     Private("_backend_cache", _APP, "testing/swap.py, testing/recorder.py", "put back later"),
     Private("_local", _APP, "testing/swap.py", "the backend of this thread"),
     Private("_pool", _APP, "testing/swap.py", "connections, put back after a test"),

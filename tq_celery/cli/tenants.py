@@ -28,7 +28,7 @@ new = option(
     "--new",
     is_flag=True,
     envvar="TQ_TENANTS_NEW",
-    help="Set it although the tenant has no live tasks and no settings yet.",
+    help="Set it although the tenant has no settings yet and had no tasks of late.",
 )
 tenant_argument = click.argument("tenant", metavar="TENANT", callback=names.tenant)
 
@@ -143,7 +143,7 @@ def _require(session: Session, tenant: bytes, new: bool) -> None:
     close = difflib.get_close_matches(names.show(tenant), [names.show(v.tenant) for v in others], 1)
     hint = f"; did you mean {close[0]}?" if close else ""
     raise CommandError(
-        f"no such tenant: {names.show(tenant)} has no live tasks and no settings{hint} "
+        f"no such tenant: {names.show(tenant)} has no settings and had no tasks of late{hint} "
         "(weight, cap and pause take --new)"
     )
 

@@ -208,7 +208,7 @@ class Desk:
         except ValueError as error:
             raise Refused(400, f"tenant: {error}") from None
         if not self._inspector.known(name):
-            raise Refused(404, f"no such tenant: {tenant} has no live tasks and no settings")
+            raise Refused(404, f"no such tenant: {tenant} has no settings and had no tasks of late")
         return name
 
     def _known_queue(self, queue: str) -> None:

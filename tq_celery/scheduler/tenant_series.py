@@ -52,13 +52,15 @@ def series_of(
 ) -> Series:
     """Show the tenants with settings, at zero too, and ``most`` others, by live tasks; 0: none.
 
+    Of more settings than are shown those of the first names are, as in the counters.
+
     ``live`` and ``in_flight`` are the tasks of all tenants, looked at or not; what the shown ones
     do not have is ``other``, so that the sum is right. A tenant whose label another one has, or
     that is called ``other``, is part of ``other``.
     """
     ranked = sorted(
         tenants.items(),
-        key=lambda item: (not item[1].configured, -item[1].live, item[0]),
+        key=lambda item: (not item[1].configured, item[1].configured or -item[1].live, item[0]),
     )
     shown: dict[str, TenantGauges] = {}
     room = {True: MOST_CONFIGURED if most else 0, False: most}
@@ -88,8 +90,9 @@ def record_changes(accounts: Accounts, most: int) -> dict[bytes, Change]:
 
     def order(tenant: bytes) -> tuple[bool, int, bool, bytes]:
         known = served.get(tenant, Served())
-        set_up = tenant in configured
-        return not set_up, 0 if set_up else -known.micros, not known.shown, tenant
+        if tenant in configured:
+            return False, 0, False, tenant
+        return True, -known.micros, not known.shown, tenant
 
     labels: set[str] = set()
     room = {True: MOST_CONFIGURED if most else 0, False: most}
@@ -113,7 +116,7 @@ def counted(
 ) -> dict[str, Served]:
     """Return the counters that are shown, by label: also of new settings, before the next look."""
     shown = {label_of(tenant): each for tenant, each in served.items() if each.shown}
-    configured = [tenant for tenant, each in tenants.items() if each.configured]
+    configured = sorted(tenant for tenant, each in tenants.items() if each.configured)
     for tenant in configured[: MOST_CONFIGURED if most else 0]:
         label = label_of(tenant)
         if label != OTHER:

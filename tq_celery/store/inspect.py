@@ -177,16 +177,13 @@ class Inspector:
         return views
 
     def known(self, tenant: bytes) -> bool:
-        """Tell whether the tenant has live tasks or settings."""
+        """Tell whether the tenant has live tasks or settings, or had tasks of late."""
         name = self.keys.name
-        found = self._ask(
-            "tenant",
-            [
-                *(("HEXISTS", name(word), tenant) for word in ("live", "weights", "caps")),
-                ("SISMEMBER", name("paused_tenants"), tenant),
-            ],
-        )
-        return any(found)
+        asked = [
+            *(("HEXISTS", name(w), tenant) for w in ("live", "weights", "caps", "service")),
+            ("SISMEMBER", name("paused_tenants"), tenant),
+        ]
+        return any(self._ask("tenant", asked))
 
     def dead_count(self) -> int:
         """Return how many dead letters there are."""

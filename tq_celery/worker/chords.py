@@ -24,6 +24,7 @@ from celery.exceptions import TaskRevokedError
 
 from tq_celery.inheritance import HEADER
 from tq_celery.logs import Log
+from tq_celery.result_backend import adjust_backends
 
 __all__ = ["claim_left", "end_chain", "end_outer_chords", "part_is_settled"]
 
@@ -100,23 +101,12 @@ def end_outer_chords(app: Any) -> None:
     for that body's part for ever. Chords of ordinary workflows keep Celery's way. Called before the
     pool starts, so that its processes have it too.
     """
-    if "_get_backend" in vars(app):
-        return  # by an earlier worker of this process
-    make = app._get_backend
-
-    def get_backend() -> Any:
-        backend = make()
-        _report_to_outer(backend)
-        return backend
-
-    app._get_backend = get_backend
-    if app._backend is not None:
-        _report_to_outer(app._backend)
+    adjust_backends(app, _report_to_outer)
 
 
 def _report_to_outer(backend: Any) -> None:
     theirs = getattr(backend, "chord_error_from_stack", None)
-    if theirs is None or "chord_error_from_stack" in vars(backend):
+    if theirs is None:
         return
 
     def chord_error_from_stack(callback: Any, exc: Any = None) -> Any:

@@ -68,7 +68,9 @@ def test_pause_and_resume(space: Space, tq: Command, ask) -> None:
 def test_an_unknown_tenant_is_refused_with_a_guess(space: Space, refused) -> None:
     space.submit(tenant=b"acme")
     line = refused("tenants", "weight", "acne", "3")
-    assert line.startswith("tq: no such tenant: acne has no live tasks and no settings; did you")
+    assert line.startswith(
+        "tq: no such tenant: acne has no settings and had no tasks of late; did you"
+    )
     assert "did you mean acme?" in line
 
 

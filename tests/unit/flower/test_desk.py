@@ -14,6 +14,8 @@ from tq_celery.flower import desk as module
 from tq_celery.flower.api import part
 from tq_celery.flower.desk import Desk, Refused
 from tq_celery.settings import Settings
+from tq_celery.states import Outcome
+from tq_celery.store.contract import Settlement
 
 __all__ = ["space"]
 
@@ -191,10 +193,20 @@ def test_weights_and_pauses(space: Space, desk: Desk) -> None:
     assert not desk.snapshot()["queues"][0]["paused"]
 
 
+def test_a_tenant_that_has_no_more_tasks_is_listed_and_can_be_set(space: Space, desk: Desk) -> None:
+    """Seen to answer that there is no such tenant."""
+    space.submit(tenant=b"done")
+    held = space.deliver()
+    space.store.complete("w1", [Settlement(held.token, Outcome.COMPLETED, held.digest, 1.0, 2.0)])
+    assert [each["tenant"] for each in desk.snapshot()["tenants"]] == ["done"]
+    desk.set_weight("done", "3")
+    assert [each["weight"] for each in desk.snapshot()["tenants"]] == [3.0]
+
+
 @pytest.mark.parametrize(
     ("status", "said", "question"),
     [
-        (404, "no such tenant: nobody has no live tasks", lambda d: d.pause_tenant("nobody")),
+        (404, "no such tenant: nobody has no settings", lambda d: d.pause_tenant("nobody")),
         (400, "tenant: 'hex:f' is not hex: followed", lambda d: d.resume_tenant("hex:f")),
         (404, "no such queue: nothing never took a task", lambda d: d.pause_queue("nothing")),
         (400, "weight: 'much' is not allowed; expected", lambda d: d.set_weight("acme", "much")),

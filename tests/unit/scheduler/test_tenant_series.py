@@ -11,6 +11,7 @@ from tq_celery.scheduler.tenant_series import (
     FORGET,
     FORGET_SOON,
     counted,
+    label_of,
     record_changes,
     series_of,
 )
@@ -38,6 +39,15 @@ def test_settings_of_very_many_tenants_are_bounded() -> None:
     tenants = {b"%d" % n: TenantGauges(1, configured=True) for n in range(1_500)}
     series = series_of(tenants, 20, live=1_500, in_flight=0)
     assert (len(series.shown), series.other.live) == (1_000, 500)
+
+
+def test_of_very_many_settings_gauges_and_counters_show_the_same() -> None:
+    names = [b"%04d" % number for number in range(1_500)]
+    served = {name: Served(micros=number) for number, name in enumerate(names)}
+    changes = record_changes(accounts(served, configured=names), 20)
+    gauges = {name: TenantGauges(number, configured=True) for number, name in enumerate(names)}
+    shown = series_of(gauges, 20, live=0, in_flight=0).shown
+    assert set(shown) == {label_of(n) for n, change in changes.items() if change == "shown"}
 
 
 def test_other_is_exact_although_not_every_tenant_was_looked_at() -> None:
