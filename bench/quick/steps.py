@@ -119,7 +119,8 @@ STEPS = (
     ),
     _json(
         "scrape",
-        "--repetitions 1 --pending 2000 --tenants 50 --scrapes 20 --tasks 4000 --settled 2048",
+        "--repetitions 1 --pending 2000 --tenants 50 --scrapes 20 --tasks 8000 --block 0.03 "
+        "--settled 2048",
         "scrape_ms.p99.median cpu_ratio.median counters_us.median",
     ),
 )

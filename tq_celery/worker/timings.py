@@ -51,25 +51,23 @@ class Timings:
             return
         self._counted = now
         ended, moved = self._ended, store_time(1.0) - 1000.0
-        by_queue: dict[str, tuple[list[float], list[float], list[float]]] = {}
+        by_queue: dict[str, list[tuple[str, int, float, float]]] = {}
         for _ in range(waiting):
-            queue, since, started, finished = ended.popleft()
-            found = by_queue.get(queue)
+            each = ended.popleft()
+            found = by_queue.get(each[0])
             if found is None:
-                found = by_queue[queue] = ([], [], [])
-            waits, runs, latencies = found
-            runs.append(finished - started)
-            if since:
-                submitted = (since - moved) / 1000.0
-                waits.append(started - submitted)
-                latencies.append(finished - submitted)
-        for queue, (waits, runs, latencies) in by_queue.items():
+                found = by_queue[each[0]] = []
+            found.append(each)
+        for queue, ends in by_queue.items():
             timings = self._queues.get(queue)
             if timings is None:
                 timings = self._queues[queue] = QueueTimings()
-            timings.wait.add_all(waits)
-            timings.execution.add_all(runs)
-            timings.latency.add_all(latencies)
+            known = [
+                ((since - moved) / 1000.0, start, end) for _, since, start, end in ends if since
+            ]
+            timings.wait.add_all([start - submitted for submitted, start, _ in known])
+            timings.execution.add_all([end - start for _, _, start, end in ends])
+            timings.latency.add_all([end - submitted for submitted, _, end in known])
 
     def queues(self) -> Mapping[str, QueueTimings]:
         """Return the histograms by queue; of any thread."""

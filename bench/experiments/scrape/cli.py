@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from bench.experiments.drain.run import Run
 from bench.experiments.scrape.backlog import Scrapes, scrapes
 from bench.experiments.scrape.counting import counting
-from bench.experiments.scrape.drained import drained
+from bench.experiments.scrape.drained import Drain, drained
+from bench.experiments.scrape.worker_app import KINDS
 from bench.harness import environment
 from bench.harness.arms import TQArm
 from bench.harness.cluster import POOLS
@@ -18,19 +18,17 @@ from bench.harness.measure import Spread, paired_ratio, spread
 from bench.harness.options import common, repetitions, server_kind
 from bench.harness.report import emit, progress, table
 from bench.harness.servers import redis_server
-from bench.harness.turns import turns
 
 __all__ = ["command"]
-
-KINDS = ("on", "off")
 
 
 @click.command("scrape")
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(1))
 @click.option("--tenants", default=1_000, show_default=True, type=click.IntRange(1))
 @click.option("--scrapes", "times", default=200, show_default=True, type=click.IntRange(1))
-@click.option("--tasks", default=100_000, show_default=True, type=click.IntRange(100))
-@click.option("--every", default=5.0, show_default=True, help="Seconds between scrapes of a drain.")
+@click.option("--tasks", default=200_000, show_default=True, type=click.IntRange(100))
+@click.option("--block", default=0.25, show_default=True, help="Seconds of a block of a drain.")
+@click.option("--every", default=5.0, show_default=True, help="Seconds of metrics a scrape.")
 @click.option("--pool", default="threads", show_default=True, type=click.Choice(tuple(POOLS)))
 @click.option("--settled", default=40_000, show_default=True, type=click.IntRange(1_024))
 @click.option("--seed", default=1, show_default=True, type=int)
@@ -42,6 +40,7 @@ def command(
     tenants: int,
     times: int,
     tasks: int,
+    block: float,
     every: float,
     pool: str,
     settled: int,
@@ -51,10 +50,10 @@ def command(
     as_json: bool,
     save: Path | None,
 ) -> None:
-    """Time scrapes over a long backlog; empty a queue with metrics and without."""
+    """Time scrapes over a long backlog; empty a queue with metrics and without, in turns."""
     start = environment.describe()
     taken: list[Scrapes] = []
-    drains: dict[str, list[Run]] = {kind: [] for kind in KINDS}
+    drains: list[Drain] = []
     with redis_server(server) as redis:
         for number in range(repetitions):
             taken.append(scrapes(redis, pending, tenants, times, "wfq", seed + number))
@@ -62,18 +61,16 @@ def command(
                 f"scrape {number + 1}/{repetitions}: p50 {taken[-1].p50:.1f} ms, "
                 f"p99 {taken[-1].p99:.1f} ms"
             )
-        arm = TQArm(redis)
-        for number, kind in turns(repetitions, KINDS):
-            run = drained(arm, tasks, pool, every if kind == "on" else None)
-            drains[kind].append(run)
+        for number in range(repetitions):
+            drains.append(drained(TQArm(redis), tasks, pool, block, every))
+            each = drains[-1].shares
             progress(
-                f"drain {number + 1}/{repetitions} metrics {kind}: {run.rate:,.0f}/s, "
-                f"CPU {run.cpu_us:.1f} us a task"
+                f"drain {number + 1}/{repetitions}: {drains[-1].rounds} rounds, "
+                + ", ".join(f"{kind} {each[kind].rate:,.0f}/s" for kind in KINDS)
             )
         whole, counters = counting(redis, settled, tenants, seed)
         version = redis.version
-    rate = paired_ratio(*([run.rate for run in drains[kind]] for kind in KINDS))
-    cpu = paired_ratio(*([run.cpu_us for run in drains[kind]] for kind in KINDS))
+    rate, cpu = _ratio(drains, "rate", "on"), _ratio(drains, "cpu_us", "on")
     emit(
         _text(taken, drains, rate, cpu, whole, counters),
         {
@@ -86,15 +83,18 @@ def command(
             "bytes": taken[-1].bytes,
             "rate_ratio": rate._asdict(),
             "cpu_ratio": cpu._asdict(),
+            "counters_rate_ratio": _ratio(drains, "rate", "counters")._asdict(),
+            "counters_cpu_ratio": _ratio(drains, "cpu_us", "counters")._asdict(),
             "complete_us": whole._asdict(),
             "counters_us": counters._asdict(),
             "raw": {
                 "scrapes": [asdict(run) for run in taken],
-                **{kind: [asdict(run) for run in runs] for kind, runs in drains.items()},
+                "drains": [asdict(run) for run in drains],
             },
             "pending": pending,
             "tenants": tenants,
             "tasks": tasks,
+            "block": block,
             "every": every,
             "pool": pool,
             "repetitions": repetitions,
@@ -106,15 +106,21 @@ def command(
     )
 
 
+def _ratio(drains: list[Drain], field: str, kind: str) -> Spread:
+    """Return a figure of the blocks of ``kind`` over that of ``off``, drain by drain."""
+    ours, bare = ([getattr(each.shares[k], field) for each in drains] for k in (kind, "off"))
+    return paired_ratio(ours, bare)
+
+
 def _text(
-    taken: list[Scrapes], drains: dict[str, list[Run]], rate: Spread, cpu: Spread,
+    taken: list[Scrapes], drains: list[Drain], rate: Spread, cpu: Spread,
     whole: Spread, counters: Spread,
 ) -> str:  # fmt: skip
     rows = [
         [name, *spread([getattr(run, name) for run in taken])] for name in ("p50", "p99", "longest")
     ]
     figures: list[list[object]] = [
-        [f"{what}, metrics {kind}", *spread([getattr(run, field) for run in drains[kind]])]
+        [f"{what}, {kind}", *spread([getattr(each.shares[kind], field) for each in drains])]
         for what, field in (("tasks/s", "rate"), ("CPU us a task", "cpu_us"))
         for kind in KINDS
     ]

@@ -1,56 +1,80 @@
-"""What metrics cost a worker that empties a queue: off against on, scraped as Prometheus does."""
+"""What metrics cost a worker that empties a queue: on and off in turns within one process."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
-from bench.experiments.drain.run import Run, drain
-from bench.experiments.scrape.target import PORT, scrape
+from bench.experiments.drain.run import drain
+from bench.experiments.scrape.target import PORT
+from bench.experiments.scrape.worker_app import KINDS, TURNS, VARIABLE, Block, Plan
 from bench.harness.arms import TQArm
 from bench.harness.errors import BenchError
 from tq_celery.embedded import free_port
 
-__all__ = ["drained"]
+__all__ = ["Drain", "Share", "drained", "shares", "whole_rounds"]
+
+#: Share of the tasks after which the end of the queue may be near.
+NEARLY = 0.95
 
 
-def drained(arm: TQArm, tasks: int, pool: str, every: float | None) -> Run:
-    """Empty a queue of no-op tasks; scheduler and worker are scraped ``every`` s, None: off.
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What the blocks of one kind did: tasks a second, CPU microseconds of a task."""
 
-    Raises BenchError when the drain is not whole, or a scrape has no answer.
+    rate: float
+    cpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """One drain: its shares by kind, and the rounds they are of."""
+
+    shares: dict[str, Share]
+    rounds: int
+
+
+def drained(arm: TQArm, tasks: int, pool: str, block: float, every: float) -> Drain:
+    """Empty a queue of no-op tasks in blocks of ``block`` s; scrape every ``every`` s of ``on``.
+
+    Raises BenchError when the drain is not whole, or holds no round that is.
     """
-    if every is None:
-        return drain(arm, pool, tasks, envs=({PORT: "off"}, {PORT: "off"}))
     leader, worker = free_port(), free_port()
-    return drain(
-        arm, pool, tasks, envs=({PORT: str(leader)}, {PORT: str(worker)}),
-        during=lambda: _scraped((leader, worker), every),
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="bench-scrape-") as folder:
+        file = Path(folder) / "blocks"
+        plan = Plan(block, every, (leader, worker), str(file))
+        drain(
+            replace(arm, app="bench.experiments.scrape.worker_app"), pool, tasks,
+            envs=(
+                {PORT: str(leader)},
+                {PORT: str(worker), VARIABLE: json.dumps(asdict(plan))},
+            ),
+        )  # fmt: skip
+        if not file.exists():
+            raise BenchError("the worker did not begin to take turns")
+        blocks = [Block(**json.loads(line)) for line in file.read_text().splitlines()]
+    rounds = whole_rounds(blocks, tasks)
+    if not rounds:
+        raise BenchError(f"{tasks} tasks are over within a round of {len(TURNS)} blocks: use more")
+    return Drain(shares([each for turn in rounds for each in turn]), len(rounds))
 
 
-@contextlib.contextmanager
-def _scraped(ports: tuple[int, ...], every: float) -> Iterator[None]:
-    """Scrape all ports every so many seconds, at once first."""
-    failed: list[BenchError] = []
-    over = threading.Event()
+def whole_rounds(blocks: Sequence[Block], tasks: int) -> list[Sequence[Block]]:
+    """Return the rounds between the first, in which the worker gets going, and the queue's end."""
+    size = len(TURNS)
+    rounds = [blocks[at : at + size] for at in range(size, len(blocks) - size + 1, size)]
+    return [each for each in rounds if each[-1].done < tasks * NEARLY]
 
-    def repeat() -> None:
-        try:
-            while True:
-                for port in ports:
-                    scrape(port)
-                if over.wait(every):
-                    return
-        except BenchError as error:
-            failed.append(error)
 
-    thread = threading.Thread(target=repeat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-    if failed:
-        raise failed[0]
+def shares(blocks: Sequence[Block]) -> dict[str, Share]:
+    """Return what the blocks of each kind did together."""
+    found = {}
+    for kind in KINDS:
+        mine = [each for each in blocks if each.kind == kind]
+        tasks = sum(each.tasks for each in mine)
+        cpu = sum(each.worker + each.server for each in mine)
+        found[kind] = Share(tasks / sum(each.seconds for each in mine), cpu / tasks * 1e6)
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -24,9 +26,20 @@ def test_buckets_add_up() -> None:
         buckets.add(seconds)
     assert buckets.cumulative() == [("0.1", 3), ("1.0", 4), ("+Inf", 5)]
     assert buckets.total == pytest.approx(7.65)
-    at_once = Buckets((0.1, 1.0))
-    at_once.add_all([0.05, 0.1, 0.5, 7.0, -2.0])
-    assert (at_once.cumulative(), at_once.total) == (buckets.cumulative(), buckets.total)
+
+
+@pytest.mark.parametrize("seconds", [[], [-1.0], [0.0], [1e9], [0.1] * 3], ids=str)
+def test_many_at_once_are_counted_as_one_by_one(seconds: list[float]) -> None:
+    rng = random.Random(1)
+    for more in range(0, 200, 20):
+        values = seconds + [rng.choice((0.1, 1.0, rng.gauss(0.5, 1.0))) for _ in range(more)]
+        one_by_one, at_once = Buckets((0.1, 1.0)), Buckets((0.1, 1.0))
+        for each in values:
+            one_by_one.add(each)
+        at_once.add_all(values)
+        at_once.add_all([])
+        assert at_once.cumulative() == one_by_one.cumulative()
+        assert at_once.total == pytest.approx(one_by_one.total)
 
 
 def test_what_is_written_is_read_back() -> None:
