@@ -10,7 +10,7 @@ import pytest
 from tq_celery.metrics.samples import Samples
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Delivery, Token
-from tq_celery.worker.deliveries import DeliveryTable
+from tq_celery.worker.deliveries import DeliveryTable, Ended
 from tq_celery.worker.exposition import Exposition
 from tq_celery.worker.timings import Timings
 
@@ -27,7 +27,8 @@ def test_waits_and_runs_by_queue() -> None:
     table.settle(first, Outcome.COMPLETED, 3.0, 3.5)
     table.settle(second, Outcome.FAILED, 4.0, 14.0)
     table.settle(third, Outcome.REVOKED, 0.0, 5.0)  # never started
-    timings.take_in(100.0, lambda seconds: seconds * 1000)
+    timings.ended.extend(item for item in table.outbox if isinstance(item, Ended))
+    timings.count(100.0, lambda seconds: seconds * 1000)
 
     found = timings.queues()
 
@@ -42,27 +43,21 @@ def test_waits_and_runs_by_queue() -> None:
 
 def test_few_ends_are_counted_together_after_a_while_and_many_at_once() -> None:
     timings = Timings()
+    one = Ended(Token("q", b"1-0", 1), Outcome.COMPLETED, b"", 1.0, 2.0, 0)
 
     def counted(at: float) -> int:
-        timings.take_in(at, lambda seconds: seconds * 1000)
+        timings.count(at, lambda seconds: seconds * 1000)
         found = timings.queues().get("q")
         return found.execution.cumulative()[-1][1] if found is not None else 0
 
-    timings.note(delivery(), 1.0, 2.0)
+    timings.ended.append(one)
     assert counted(100.0) == 1
-    timings.note(delivery(), 1.0, 2.0)
+    timings.ended.append(one)
     assert counted(100.05) == 1, "one alone waits"
     assert counted(100.15) == 2
     for _ in range(256):
-        timings.note(delivery(), 1.0, 2.0)
+        timings.ended.append(one)
     assert counted(100.16) == 258
-
-
-def test_without_an_endpoint_nothing_is_noted() -> None:
-    table = DeliveryTable()
-    table.take([delivery()], 0.0)
-    table.settle(next(iter(table.waiting)), Outcome.COMPLETED, 1.0, 2.0)
-    assert table.timings is None
 
 
 @pytest.mark.parametrize(

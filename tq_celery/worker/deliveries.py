@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tq_celery.states import Outcome
-from tq_celery.store.contract import Delivery, Return, Settlement, Token
+from tq_celery.store.contract import Delivery, Return, Token
 from tq_celery.worker.timings import Timings
 from tq_celery.worker.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from tq_celery.worker.spans import Spans
 
-__all__ = ["Burial", "DeliveryTable", "Held"]
+__all__ = ["Burial", "DeliveryTable", "Ended", "Held"]
 
 
 class Held:
@@ -46,6 +46,20 @@ class Held:
         self.reserved = False
 
 
+class Ended(NamedTuple):
+    """The one outcome of a delivery; monotonic seconds, ``started`` is 0 when it never did.
+
+    ``since`` is the store's ms at which the task was submitted, 0 when that is not known.
+    """
+
+    token: Token
+    outcome: Outcome
+    digest: bytes
+    started: float
+    finished: float
+    since: int
+
+
 class Burial:
     """A delivery that must not run again, and why."""
 
@@ -59,7 +73,7 @@ class Burial:
 #: How long a delivery whose task id is busy here is kept out of reach, ms.
 PARKED_DELAY = 1000
 
-Departure = Settlement | Return | Burial
+Departure = Ended | Return | Burial
 
 
 class DeliveryTable:
@@ -84,7 +98,7 @@ class DeliveryTable:
         self.forgotten: deque[Any] = deque()
         #: What the I/O thread still has to write to the store; times are monotonic seconds.
         self.outbox: deque[Departure] = deque()
-        #: Where the ends of tasks are noted; None where nobody asks.
+        #: Counts the ends of tasks; None where nobody asks.
         self.timings: Timings | None = None
         #: Writes the spans of settled tasks; None when tracing is off.
         self.spans: Spans | None = None
@@ -146,12 +160,8 @@ class DeliveryTable:
         """Queue the one outcome of ``held``; times are monotonic seconds, 0 = never started."""
         if self.spans is not None:
             self.spans.note(held, outcome, started, finished)
-        if self.timings is not None:
-            self.timings.note(held.delivery, started, finished)
-        self._leave(
-            held,
-            Settlement(held.delivery.token, outcome, held.delivery.digest, started, finished),
-        )
+        of = held.delivery
+        self._leave(held, Ended(of.token, outcome, of.digest, started, finished, of.since))
 
     def give_back(self, held: Held, *, counted: bool = False, delay: int = 0) -> None:
         """Queue ``held`` for its return to pending, ``delay`` ms from then."""

@@ -36,7 +36,7 @@ from tq_celery.store.contract import (
 from tq_celery.store.redis_store import RedisStore
 from tq_celery.store.split_read import SplitRead
 from tq_celery.worker.credit import FinishRate, RoundTrip, read_ahead
-from tq_celery.worker.deliveries import Burial, DeliveryTable, Departure
+from tq_celery.worker.deliveries import Burial, DeliveryTable, Departure, Ended
 from tq_celery.worker.lease import Lease
 from tq_celery.worker.revocations import Revocations
 from tq_celery.worker.standin import StandIn
@@ -178,7 +178,7 @@ class Reader:
         self.table.departed.clear()
         self._settle(now)
         if self.table.timings is not None:
-            self.table.timings.take_in(now, self.lease.store_time)
+            self.table.timings.count(now, self.lease.store_time)
         self.revocations.begin(self.settings)
         self._current = offer = self.offer()
         self._keep_lease(now, offer)
@@ -240,11 +240,13 @@ class Reader:
 
     def _settle(self, now: float) -> None:
         """Write the outbox; what cannot be written is kept and written again: tokens decide."""
-        outbox, unsent = self.table.outbox, self._unsent
+        outbox, unsent, timings = self.table.outbox, self._unsent, self.table.timings
         while outbox:
             departure = outbox.popleft()
-            if type(departure) is Settlement:
+            if type(departure) is Ended:
                 self._round_trip.ended(departure.finished)
+                if timings is not None:
+                    timings.ended.append(departure)
             unsent.append(departure)
         if not unsent:
             return
@@ -253,8 +255,8 @@ class Reader:
         returned: list[Return] = []
         buried: list[Burial] = []
         for item in unsent:
-            if type(item) is Settlement:
-                token, outcome, digest, started, finished = item
+            if type(item) is Ended:
+                token, outcome, digest, started, finished, _ = item
                 ended.append(
                     Settlement(token, outcome, digest, at_store(started), at_store(finished))
                 )

@@ -14,7 +14,7 @@ from bench.experiments.scrape.worker_app import KINDS
 from bench.harness import environment
 from bench.harness.arms import TQArm
 from bench.harness.cluster import POOLS
-from bench.harness.measure import Spread, paired_ratio, spread
+from bench.harness.measure import Spread, spread
 from bench.harness.options import common, repetitions, server_kind
 from bench.harness.report import emit, progress, table
 from bench.harness.servers import redis_server
@@ -108,8 +108,7 @@ def command(
 
 def _ratio(drains: list[Drain], field: str, kind: str) -> Spread:
     """Return a figure of the blocks of ``kind`` over that of ``off``, drain by drain."""
-    ours, bare = ([getattr(each.shares[k], field) for each in drains] for k in (kind, "off"))
-    return paired_ratio(ours, bare)
+    return spread([getattr(each.ratios[kind], field) for each in drains])
 
 
 def _text(

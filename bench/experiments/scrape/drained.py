@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 
 from bench.experiments.drain.run import drain
 from bench.experiments.scrape.target import PORT
@@ -15,7 +16,7 @@ from bench.harness.arms import TQArm
 from bench.harness.errors import BenchError
 from tq_celery.embedded import free_port
 
-__all__ = ["Drain", "Share", "drained", "shares", "whole_rounds"]
+__all__ = ["Drain", "Share", "drained", "ratios", "shares", "whole_rounds"]
 
 #: Share of the tasks after which the end of the queue may be near.
 NEARLY = 0.95
@@ -31,9 +32,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """One drain: its shares by kind, and the rounds they are of."""
+    """One drain: the shares of all its rounds by kind, and the median round's ratios to ``off``."""
 
     shares: dict[str, Share]
+    ratios: dict[str, Share]
     rounds: int
 
 
@@ -59,7 +61,7 @@ def drained(arm: TQArm, tasks: int, pool: str, block: float, every: float) -> Dr
     rounds = whole_rounds(blocks, tasks)
     if not rounds:
         raise BenchError(f"{tasks} tasks are over within a round of {len(TURNS)} blocks: use more")
-    return Drain(shares([each for turn in rounds for each in turn]), len(rounds))
+    return Drain(shares([each for turn in rounds for each in turn]), ratios(rounds), len(rounds))
 
 
 def whole_rounds(blocks: Sequence[Block], tasks: int) -> list[Sequence[Block]]:
@@ -67,6 +69,18 @@ def whole_rounds(blocks: Sequence[Block], tasks: int) -> list[Sequence[Block]]:
     size = len(TURNS)
     rounds = [blocks[at : at + size] for at in range(size, len(blocks) - size + 1, size)]
     return [each for each in rounds if each[-1].done < tasks * NEARLY]
+
+
+def ratios(rounds: Sequence[Sequence[Block]]) -> dict[str, Share]:
+    """Return the median of the rounds' ratios of each kind to ``off``: a hiccup is in one round."""
+    found = [shares(each) for each in rounds]
+    return {
+        kind: Share(
+            median(each[kind].rate / each["off"].rate for each in found),
+            median(each[kind].cpu_us / each["off"].cpu_us for each in found),
+        )
+        for kind in KINDS
+    }
 
 
 def shares(blocks: Sequence[Block]) -> dict[str, Share]:

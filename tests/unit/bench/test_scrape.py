@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from bench.experiments.scrape.drained import shares, whole_rounds
+from bench.experiments.scrape.drained import ratios, shares, whole_rounds
 from bench.experiments.scrape.worker_app import TURNS, Block
 
 
@@ -32,3 +34,10 @@ def test_figures_by_kind() -> None:
     assert (found["off"].rate, found["counters"].rate, found["on"].rate) == (200, 200, 180)
     assert found["off"].cpu_us == pytest.approx(120)
     assert found["on"].cpu_us == pytest.approx(120 * 100 / 90)
+
+
+def test_a_hiccup_in_one_round_does_not_show() -> None:
+    taken = blocks(5)
+    slow = [replace(each, seconds=5.0) if each.kind == "on" else each for each in taken[12:18]]
+    found = ratios([taken[:6], taken[6:12], slow])
+    assert (found["on"].rate, found["counters"].rate) == (pytest.approx(0.9), 1.0)

@@ -10,9 +10,10 @@ from tests.unit.scheduler.exposing import exposing
 from tests.unit.scheduler.support import Bench
 from tq_celery.metrics.definitions import DEFINITIONS, METRICS, Definition
 from tq_celery.metrics.samples import Samples
-from tq_celery.states import State
-from tq_celery.store.contract import Delivery, Token
+from tq_celery.states import Outcome, State
+from tq_celery.store.contract import Token
 from tq_celery.store.gauges import Gauges, QueueGauges, TenantGauges
+from tq_celery.worker.deliveries import Ended
 from tq_celery.worker.exposition import Exposition
 from tq_celery.worker.timings import Timings
 
@@ -60,8 +61,8 @@ def test_everything_in_the_table_is_exposed_by_whom_it_says() -> None:
     standby = Samples()
     exposing(bench.another(), gauges).fill(standby)
     timings = Timings()
-    timings.note(Delivery(Token("q", b"1-0", 1), b"k", 0, b"", since=5), 1.0, 2.0)
-    timings.take_in(100.0, lambda seconds: seconds * 1000)
+    timings.ended.append(Ended(Token("q", b"1-0", 1), Outcome.COMPLETED, b"", 1.0, 2.0, 5))
+    timings.count(100.0, lambda seconds: seconds * 1000)
     worker = Samples()
     Exposition(Reader(), timings).fill(worker)  # type: ignore[arg-type]
 
