@@ -40,4 +40,5 @@ def test_a_hiccup_in_one_round_does_not_show() -> None:
     taken = blocks(5)
     slow = [replace(each, seconds=5.0) if each.kind == "on" else each for each in taken[12:18]]
     found = ratios([taken[:6], taken[6:12], slow])
-    assert (found["on"].rate, found["counters"].rate) == (pytest.approx(0.9), 1.0)
+    assert found["on"].rate == pytest.approx(0.9)
+    assert found["counters"].rate == 1.0
