@@ -23,9 +23,6 @@ from tq_celery.submit import SubmitProducer
 
 __all__ = ["adjust_backends", "miss_no_result"]
 
-#: Confirmed subscriptions that are looked up together, at most.
-MOST_TOGETHER = 100
-
 
 def adjust_backends(app: Any, adjust: Callable[[Any], None]) -> None:
     """Call ``adjust`` with every backend that the application makes, and with the one it has.
@@ -87,29 +84,20 @@ class _Looking:
 
     def __init__(self, backend: Any, pubsub: Any) -> None:
         self._backend = backend
-        self._pubsub = pubsub
         self._handle = pubsub.handle_message
-        self._confirmed: list[Any] = []
 
     def __call__(self, response: Any, *args: Any, **options: Any) -> Any:
         if isinstance(response, list) and response[0] in (b"subscribe", "subscribe"):
-            self._confirmed.append(response[1])
-        if self._confirmed and (len(self._confirmed) >= MOST_TOGETHER or not self._more_to_read()):
-            self._look()
+            self._look(response[1])
         return self._handle(response, *args, **options)
 
-    def _more_to_read(self) -> bool:
-        return bool(self._pubsub.connection.can_read(timeout=0))
-
-    def _look(self) -> None:
-        """Tell the waiters of the results that are there; raises what the client raises."""
-        consumer = self._backend.result_consumer
-        confirmed, self._confirmed = self._confirmed, []
-        awaited = [channel for channel in confirmed if channel in consumer.subscribed_to]
-        if not awaited:
+    def _look(self, channel: Any) -> None:
+        """Tell who still waits for the result, if it is there; raises what the client raises."""
+        backend = self._backend
+        if channel not in backend.result_consumer.subscribed_to:
             return
-        for stored in self._backend.client.mget(awaited):
-            if stored:
-                meta = self._backend.decode_result(stored)
-                if meta["status"] in states.READY_STATES:
-                    consumer.on_state_change(meta, None)
+        stored = backend.get(channel)
+        if stored:
+            meta = backend.decode_result(stored)
+            if meta["status"] in states.READY_STATES:
+                backend.result_consumer.on_state_change(meta, None)
