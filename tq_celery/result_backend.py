@@ -6,9 +6,8 @@ deadline of the call (celery/celery #4296). Here it subscribes when somebody wai
 
 **Looking.** The one who waits subscribes and then looks whether the result is there already; but on
 two connections, and a server may serve the second before the first. A worker that stores the result
-between the two is heard by nobody, and ``get()`` never returns: seen with one result in 14,000 that
-were waited for while the server was busy. So the result is looked for once more when the server has
-confirmed the subscription. From then on it tells of every change.
+between the two is heard by nobody, and ``get()`` never returns. So the result is looked for once
+more when the server has confirmed the subscription. From then on it tells of every change.
 """
 
 from __future__ import annotations

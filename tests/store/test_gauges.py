@@ -15,7 +15,7 @@ from tq_celery.metrics.samples import Samples
 from tq_celery.scheduler.namespace_metrics import fill_namespace
 from tq_celery.scheduler.tenant_series import record_changes
 from tq_celery.states import Outcome
-from tq_celery.store.contract import Limits, WorkerAnnouncement
+from tq_celery.store.contract import MAX_BATCH, Limits, WorkerAnnouncement
 from tq_celery.store.gauges import Gauges, TenantGauges, read_gauges
 from tq_celery.store.inspect import Inspector
 from tq_celery.store.redis_store import RedisStore
@@ -45,6 +45,25 @@ def test_an_empty_namespace(store: RedisStore) -> None:
     assert (found.queues, found.tenant, found.workers) == ({}, {}, [])
     assert (found.lease_left, found.epoch, found.starved) == (-2, 0, False)
     assert series(found)["tq_tenants"] == 0
+
+
+def test_of_very_many_settings_gauges_and_counters_show_the_same(
+    store: RedisStore, read: Read
+) -> None:
+    """Seen to fail while the accounts read fewer settings than a scrape does."""
+    weights = {f"tenant-{secrets.token_hex(6)}": 2.0 for _ in range(1_500)}
+    store.client.hset(store.keys.name("weights"), mapping=weights)
+    accounts = store.accounts()
+    changes = list(record_changes(accounts, 20).items())
+    for start in range(0, len(changes), MAX_BATCH):
+        part = dict(changes[start : start + MAX_BATCH])
+        store.account(1, accounts.slots, accounts.busy, 10_000, part)
+    labels: dict[str, set[str]] = {"tq_tenant_weight": set(), "tq_tenant_waits_total": set()}
+    for each in series(read()):
+        name, _, label = each.partition("{")
+        labels.setdefault(name, set()).add(label)
+    assert len(labels["tq_tenant_weight"]) == 1_000
+    assert labels["tq_tenant_waits_total"] == labels["tq_tenant_weight"] | {'tenant="other"}'}
 
 
 def test_they_are_what_a_full_look_finds(store: RedisStore, read: Read) -> None:

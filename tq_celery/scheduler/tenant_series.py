@@ -58,14 +58,15 @@ def series_of(
     do not have is ``other``, so that the sum is right. A tenant whose label another one has, or
     that is called ``other``, is part of ``other``.
     """
-    ranked = sorted(
-        tenants.items(),
-        key=lambda item: (not item[1].configured, item[1].configured or -item[1].live, item[0]),
-    )
+
+    def order(item: tuple[bytes, TenantGauges]) -> tuple[bool, int, bytes]:
+        tenant, each = item
+        return not each.configured, 0 if each.configured else -each.live, tenant
+
     shown: dict[str, TenantGauges] = {}
     room = {True: MOST_CONFIGURED if most else 0, False: most}
     other = TenantGauges(live, in_flight)
-    for tenant, each in ranked:
+    for tenant, each in sorted(tenants.items(), key=order):
         label = label_of(tenant)
         if room[each.configured] and label != OTHER and label not in shown:
             shown[label] = each

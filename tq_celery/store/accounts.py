@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tq_celery.store.accounts_contract import (
-    MOST_CONFIGURED,
+    MOST_READ,
     MOST_SERVED,
     SERVED,
     Accounts,
@@ -35,9 +35,9 @@ class RedisAccounts(RedisPart):
                 ("HGETALL", name("announcements")),
                 ("SMEMBERS", name("queues")),
                 ("HGETALL", name("service")),
-                ("HSCAN", name("weights"), 0, "COUNT", MOST_CONFIGURED),
-                ("HSCAN", name("caps"), 0, "COUNT", MOST_CONFIGURED),
-                ("SSCAN", name("paused_tenants"), 0, "COUNT", MOST_CONFIGURED),
+                ("HSCAN", name("weights"), 0, "COUNT", MOST_READ),
+                ("HSCAN", name("caps"), 0, "COUNT", MOST_READ),
+                ("SSCAN", name("paused_tenants"), 0, "COUNT", MOST_READ),
             ],
         )
         now = int(time[0]) * 1000 + int(time[1]) // 1000

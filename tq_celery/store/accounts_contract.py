@@ -15,6 +15,7 @@ __all__ = [
     "HOUR",
     "LONGEST",
     "MOST_CONFIGURED",
+    "MOST_READ",
     "MOST_SERVED",
     "SERVED",
     "Accounts",
@@ -25,7 +26,9 @@ __all__ = [
 
 #: Most tenants that settling keeps records of; what others are served is counted as `other` alone.
 MOST_SERVED = 5_000
-#: Most tenants that are looked at, and shown, for their settings.
+#: Most tenants of each kind, and workers, that are read by the accounts and by a scrape alike.
+MOST_READ = 5_000
+#: Most tenants that are shown for their settings.
 MOST_CONFIGURED = 1_000
 #: Ms of an hour, and the bound of a wait that stands behind its hour in a queue's longest wait.
 HOUR, LONGEST = 3_600_000, 10**10

@@ -1,8 +1,8 @@
 """The numbers of a namespace in four round trips, whatever it holds: for metrics, never decisions.
 
-What is read grows with the queues and with :data:`MOST`, not with the tasks: counters are kept by
-the scripts, and of the tenants at most so many are looked at. The parts are read one after the
-other; numbers of one scrape may be some tasks apart.
+What is read grows with the queues and with ``MOST_READ``, not with the tasks: counters are kept by
+the scripts, and of tenants and workers at most so many are looked at. The parts are read one after
+the other; numbers of one scrape may be some tasks apart.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ from typing import Any
 import redis
 
 from tq_celery.store.accounts import unpack_served
-from tq_celery.store.accounts_contract import Served
+from tq_celery.store.accounts_contract import MOST_READ, Served
 from tq_celery.store.contract import WorkerAnnouncement
 from tq_celery.store.inspect import ask
 from tq_celery.store.keys import GROUP, Keys
 from tq_celery.store.leader import parse_announcement
 from tq_celery.store.record import ARRIVAL
 
-__all__ = ["MOST", "Gauges", "QueueGauges", "TenantGauges", "read_gauges"]
-
-#: Most tenants, and most workers, that are looked at.
-MOST = 5_000
+__all__ = ["Gauges", "QueueGauges", "TenantGauges", "read_gauges"]
 
 
 @dataclass(slots=True)
@@ -100,7 +97,7 @@ def read_gauges(client: redis.Redis, keys: Keys, want: Iterable[bytes] = ()) -> 
 
 def _read_namespace(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
     name = keys.name
-    scans = [("HSCAN", name(word), 0, "COUNT", MOST) for word in _TENANT_HASHES]
+    scans = [("HSCAN", name(word), 0, "COUNT", MOST_READ) for word in _TENANT_HASHES]
     (
         (seconds, micros), config, epoch, left, first, dead, draining, starved, counters,
         queues, paused, leases, offers, tenants, held_tenants, standbys, records, *found,
@@ -119,11 +116,11 @@ def _read_namespace(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
             ("HGETALL", name("counters")),
             ("SMEMBERS", name("queues")),
             ("SMEMBERS", name("paused_queues")),
-            ("ZRANGE", name("workers"), 0, MOST - 1, "WITHSCORES"),
+            ("ZRANGE", name("workers"), 0, MOST_READ - 1, "WITHSCORES"),
             ("HGETALL", name("announcements")),
             ("HLEN", name("live")),
-            ("SSCAN", name("paused_tenants"), 0, "COUNT", MOST),
-            ("ZRANGE", name("standbys"), 0, MOST - 1, "WITHSCORES"),
+            ("SSCAN", name("paused_tenants"), 0, "COUNT", MOST_READ),
+            ("ZRANGE", name("standbys"), 0, MOST_READ - 1, "WITHSCORES"),
             ("HGETALL", name("service")),
             *scans,
         ],
@@ -178,7 +175,7 @@ def _read_queues(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
             ("ZCARD", of_queue("stale", queue)),
             ("SCARD", of_queue("rerank", queue)),
             ("XLEN", of_queue("obituary", queue)),
-            ("ZRANGE", of_queue("heads", queue), 0, MOST - 1),
+            ("ZRANGE", of_queue("heads", queue), 0, MOST_READ - 1),
         ]
     replies = ask(client, "metrics", commands) if commands else []
     for number, each in enumerate(gauges.queues.values()):
@@ -203,7 +200,7 @@ def _read_hidden_heads(client: redis.Redis, keys: Keys, gauges: Gauges) -> None:
         tenant
         for tenant, each in gauges.tenant.items()
         if each.live > each.in_flight and not each.oldest
-    ][: MOST // max(1, len(busy))]
+    ][: MOST_READ // max(1, len(busy))]
     asked = [(tenant, queue) for tenant in hidden for queue in busy]
     if not asked:
         return

@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,21 +37,14 @@ class Run:
     server_us: float
     scheduler_us: float
 
-    @property
-    def cpu_us(self) -> float:
-        """All of them together."""
-        return self.worker_us + self.server_us + self.scheduler_us
-
 
 def drain(
     arm: Arm, pool: str, tasks: int, *, prefetch: int | None = None, python: str = sys.executable,
     envs: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
-    during: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
 ) -> Run:  # fmt: skip
     """Preload ``tasks`` no-op tasks and measure how fast a fresh worker settles them.
 
-    ``envs`` are added to the environments of scheduler and worker; what ``during`` returns is
-    entered with the first settled task and left with the last.
+    ``envs`` are added to the environments of scheduler and worker.
 
     Raises BenchError when a process dies, nothing moves for :data:`STALL` seconds, a task is left
     over or one ran twice: a run that is not whole has no rate.
@@ -83,15 +75,8 @@ def drain(
         def cpu() -> list[float]:
             return [*(process.cpu() for process in processes), arm.server_cpu()]
 
-        with contextlib.ExitStack() as meanwhile:
-
-            def begun() -> list[float]:
-                figures = cpu()
-                meanwhile.enter_context(during())
-                return figures
-
-            samples, before = _watch(done, begun, tasks, processes, f"{arm.name}, {pool}")
-            after = cpu()
+        samples, before = _watch(done, cpu, tasks, processes, f"{arm.name}, {pool}")
+        after = cpu()
         counted = tasks - next(sample.done for sample in samples if sample.done)
         used = [(now - was) / counted * 1e6 for was, now in zip(before, after, strict=True)]
         worker.stop()
@@ -104,12 +89,12 @@ def drain(
 
 def _watch(
     done: Callable[[], int],
-    begun: Callable[[], list[float]],
+    cpu: Callable[[], list[float]],
     tasks: int,
     processes: list[Process],
     what: str,
 ) -> tuple[list[Sample], list[float]]:
-    """Sample ``done`` until it reaches ``tasks``; also returns what ``begun`` said at first."""
+    """Sample ``done`` until it reaches ``tasks``; also returns ``cpu`` at the first progress."""
     samples = [Sample(time.monotonic(), 0)]
     moved = samples[0].at
     before: list[float] = []
@@ -118,7 +103,7 @@ def _watch(
         # Never backwards: the two counters behind ``done`` are read one after the other.
         now = Sample(time.monotonic(), max(done(), samples[-1].done))
         if now.done > samples[-1].done:
-            moved, before = now.at, before or begun()
+            moved, before = now.at, before or cpu()
         elif now.at - moved > STALL:
             raise BenchError(f"{what}: stuck after {now.done} of {tasks} tasks")
         samples.append(now)

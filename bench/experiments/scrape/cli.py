@@ -27,8 +27,20 @@ __all__ = ["command"]
 @click.option("--tenants", default=1_000, show_default=True, type=click.IntRange(1))
 @click.option("--scrapes", "times", default=200, show_default=True, type=click.IntRange(1))
 @click.option("--tasks", default=200_000, show_default=True, type=click.IntRange(100))
-@click.option("--block", default=0.25, show_default=True, help="Seconds of a block of a drain.")
-@click.option("--every", default=5.0, show_default=True, help="Seconds of metrics a scrape.")
+@click.option(
+    "--block",
+    default=0.25,
+    show_default=True,
+    type=click.FloatRange(0.01),
+    help="Seconds of a block of a drain.",
+)
+@click.option(
+    "--every",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(0.01),
+    help="Seconds of blocks with metrics between two scrapes.",
+)
 @click.option("--pool", default="threads", show_default=True, type=click.Choice(tuple(POOLS)))
 @click.option("--settled", default=40_000, show_default=True, type=click.IntRange(1_024))
 @click.option("--seed", default=1, show_default=True, type=int)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import cycle
 from pathlib import Path
@@ -24,12 +23,12 @@ from celery.worker import state
 
 from bench.experiments.scrape.counting import without_counters
 from bench.experiments.scrape.target import scrape
-from bench.harness.tq_app import TASKS, app, options
+from bench.harness.tq_app import TASKS, app
 from tq_celery.store.script_times import SCRIPT_TIMES
 from tq_celery.store.scripts import SCRIPTS
 from tq_celery.worker.bootstep import TQStep
 
-__all__ = ["KINDS", "TASKS", "TURNS", "VARIABLE", "Block", "Plan", "app", "options"]
+__all__ = ["KINDS", "TASKS", "TURNS", "VARIABLE", "Block", "Plan", "app"]
 
 #: Environment variable with the plan, as JSON.
 VARIABLE = "BENCH_SCRAPE_PLAN"
@@ -86,7 +85,7 @@ def _take_turns(plan: Plan, step: TQStep) -> None:
     since = plan.every / 2  # a scrape belongs to each stretch, not to its beginning
     with Path(plan.file).open("a") as out:
         before = read()
-        for kind in _kinds():
+        for kind in cycle(TURNS):
             table.timings = timings if kind == "on" else None
             SCRIPT_TIMES.on = kind == "on"
             SCRIPTS["complete"] = bare if kind == "off" else counting
@@ -101,7 +100,3 @@ def _take_turns(plan: Plan, step: TQStep) -> None:
             block = Block(kind, seconds, int(tasks), worker, server, after[1])
             print(json.dumps(asdict(block)), file=out, flush=True)
             before = after
-
-
-def _kinds() -> Iterator[str]:
-    return cycle(TURNS)
