@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_of_very_many_settings_gauges_and_counters_show_the_same(
     store: RedisStore, read: Read
 ) -> None:
     """Seen to fail while the accounts read fewer settings than a scrape does."""
-    weights = {f"tenant-{secrets.token_hex(6)}": 2.0 for _ in range(1_500)}
+    weights: dict[Any, Any] = {f"tenant-{secrets.token_hex(6)}": 2.0 for _ in range(1_500)}
     store.client.hset(store.keys.name("weights"), mapping=weights)
     accounts = store.accounts()
     changes = list(record_changes(accounts, 20).items())
