@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.clocks import Clocks, clocks
+from bench.harness.clocks import Clocks
+from tests.chaos.clocks import clocks
 from tests.chaos.cluster import ROOT, Cluster
 from tests.waiting import BUSY, wait_until
 
@@ -206,7 +207,7 @@ def test_a_server_whose_clock_steps_back(cluster_of: Any, make_server: Any, cloc
     ahead of the clock.
     """
     clock = clocks.shifted(0)
-    with clocks.used(clock):
+    with clock.used():
         server = make_server("valkey")
     cluster = cluster_of(server, ttl=TTL, lease=2.0)
     cluster.scheduler()
