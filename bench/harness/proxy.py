@@ -11,16 +11,23 @@ It runs in a thread of its own. What it does to traffic can be changed at any ti
                 that connection any more; the request itself arrives
 ``delay``       seconds by which everything is late
 ==============  ==================================================================
+
+Replicas reach their primary at the same address as clients and Sentinels do, so that nobody sees
+through which proxy. They are told apart by what they send first, ``REPLCONF`` or ``PSYNC``:
+``cut(replicas=True)`` and ``stall(..., replicas=True)`` do to their connections alone what
+the plain forms do to all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import struct
 import threading
 from collections.abc import Coroutine
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal
 
@@ -29,9 +36,34 @@ __all__ = ["Direction", "FaultProxy"]
 #: ``up`` is from clients to the server, ``down`` from the server to its clients.
 Direction = Literal["up", "down"]
 
+_BOTH: tuple[Direction, ...] = ("up", "down")
 _CHUNK = 65_536
 #: Closing with a linger of zero seconds sends a reset instead of an orderly end.
 _RESET = struct.pack("ii", 1, 0)
+#: A request that only replicas make, as any client writes it. It is among the first things that one
+#: sends, after a PING and where there is a password AUTH.
+_REPLICA = re.compile(rb"\*\d+\r\n\$\d+\r\n(?:REPLCONF|PSYNC|SYNC)\r\n", re.IGNORECASE)
+#: Bytes from the start of a connection within which such a request is looked for.
+_HANDSHAKE = 4_096
+
+
+@dataclass(eq=False, slots=True)
+class _Pair:
+    """A client's connection and the one to the server that belongs to it."""
+
+    near: asyncio.StreamWriter
+    far: asyncio.StreamWriter
+    #: Whether the client is a replica, and how much it has sent while that was looked for.
+    replica: bool = False
+    looked: int = 0
+    #: Set when the client gets no answer any more.
+    silent: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def look(self, chunk: bytes) -> None:
+        """Find out from what it sends whether the client is a replica."""
+        if not self.replica and self.looked < _HANDSHAKE:
+            self.replica = bool(_REPLICA.search(chunk))
+            self.looked += len(chunk)
 
 
 class FaultProxy:
@@ -46,12 +78,15 @@ class FaultProxy:
         self.accepted = 0
         self.refused = 0
         self.forwarded: dict[Direction, int] = {"up": 0, "down": 0}
+        #: Connections refused or reset because a replica had made them.
+        self.refused_replicas = 0
         #: Connections that get no answer any more.
         self.swallowed = 0
-        self._cut = False
+        self._cut = self._cut_replicas = False
         self._words: tuple[bytes, ...] = ()
         self._gates: dict[Direction, asyncio.Event] = {}
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._replica_gates: dict[Direction, asyncio.Event] = {}
+        self._pairs: set[_Pair] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy")
 
@@ -77,10 +112,10 @@ class FaultProxy:
         asyncio.run_coroutine_threadsafe(step, self._loop).result(10)
 
     async def _listen(self) -> None:
-        for direction in ("up", "down"):
-            gate = asyncio.Event()
-            gate.set()
-            self._gates[direction] = gate
+        for gates in (self._gates, self._replica_gates):
+            for direction in _BOTH:
+                gates[direction] = asyncio.Event()
+                gates[direction].set()
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -94,21 +129,33 @@ class FaultProxy:
 
     # -- faults --------------------------------------------------------------------------------
 
-    def cut(self) -> None:
-        """Reset every connection and refuse new ones until :meth:`heal`."""
+    def cut(self, *, replicas: bool = False) -> None:
+        """Reset every connection and refuse new ones until :meth:`heal`; or only of replicas.
+
+        Until a client has shown that it is a replica its connection is kept, and nothing of the
+        request that shows it arrives.
+        """
 
         async def step() -> None:
-            self._cut = True
-            self._reset_all()
+            if replicas:
+                self._cut_replicas = True
+                for pair in [each for each in self._pairs if each.replica]:
+                    self._refuse_replica(pair)
+            else:
+                self._cut = True
+                self._reset_all()
 
         self._do(step())
 
-    def stall(self, *directions: Direction) -> None:
-        """Hold back what is sent in ``directions`` (both when none is named)."""
+    def stall(self, *directions: Direction, replicas: bool = False) -> None:
+        """Hold back what is sent in ``directions`` (both when none is named); or only of replicas.
+
+        A connection that is silent stays open at both ends: neither of them learns of it.
+        """
 
         async def step() -> None:
-            for direction in directions or ("up", "down"):
-                self._gates[direction].clear()
+            for direction in directions or _BOTH:
+                (self._replica_gates if replicas else self._gates)[direction].clear()
 
         self._do(step())
 
@@ -129,9 +176,9 @@ class FaultProxy:
         """Forward again, what was held back first."""
 
         async def step() -> None:
-            self._cut = False
+            self._cut = self._cut_replicas = False
             self._words = ()
-            for gate in self._gates.values():
+            for gate in (*self._gates.values(), *self._replica_gates.values()):
                 gate.set()
 
         self._do(step())
@@ -139,13 +186,26 @@ class FaultProxy:
     @property
     def connections(self) -> int:
         """Connections that clients hold open through the proxy now."""
-        return len(self._writers) // 2
+        return len(self._pairs)
+
+    @property
+    def replicas(self) -> int:
+        """How many of these are replicas that follow the server."""
+        return sum(pair.replica for pair in list(self._pairs))
 
     # -- traffic -------------------------------------------------------------------------------
 
     def _reset_all(self) -> None:
-        for writer in list(self._writers):
-            self._reset(writer)
+        for pair in list(self._pairs):
+            self._reset(pair.near)
+            self._reset(pair.far)
+
+    def _refuse_replica(self, pair: _Pair) -> None:
+        if pair in self._pairs:  # and not refused already by what came from the other side
+            self._pairs.discard(pair)
+            self.refused_replicas += 1
+            self._reset(pair.near)
+            self._reset(pair.far)
 
     @staticmethod
     def _reset(writer: asyncio.StreamWriter) -> None:
@@ -166,38 +226,44 @@ class FaultProxy:
             self._reset(writer)
             return
         self.accepted += 1
-        pair = {writer, far_writer}
-        self._writers |= pair
-        silent = asyncio.Event()
+        pair = _Pair(writer, far_writer)
+        self._pairs.add(pair)
         try:
             await asyncio.gather(
-                self._pump("up", reader, far_writer, silent),
-                self._pump("down", far_reader, writer, silent),
+                self._pump("up", pair, reader, far_writer),
+                self._pump("down", pair, far_reader, writer),
             )
         except (OSError, asyncio.CancelledError):
             pass  # cancelled by the end of the proxy, which waits for this
         finally:
-            self._writers -= pair
-            for each in pair:
+            self._pairs.discard(pair)
+            for each in (writer, far_writer):
                 each.transport.abort()
 
     async def _pump(
         self,
         direction: Direction,
+        pair: _Pair,
         source: asyncio.StreamReader,
         sink: asyncio.StreamWriter,
-        silent: asyncio.Event,
     ) -> None:
         while chunk := await source.read(_CHUNK):
             if self.delay:
                 await asyncio.sleep(self.delay)
+            if direction == "up":
+                pair.look(chunk)
             await self._gates[direction].wait()
-            if direction == "up" and self._words and not silent.is_set():
+            if pair.replica:
+                await self._replica_gates[direction].wait()
+                if self._cut_replicas:
+                    self._refuse_replica(pair)
+                    return
+            if direction == "up" and self._words and not pair.silent.is_set():
                 # before the request is passed on, or its answer could be faster
                 if all(word in chunk for word in self._words):
-                    silent.set()
+                    pair.silent.set()
                     self.swallowed += 1
-            elif direction == "down" and silent.is_set():
+            elif direction == "down" and pair.silent.is_set():
                 continue
             self.forwarded[direction] += len(chunk)
             sink.write(chunk)

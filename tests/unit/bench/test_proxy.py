@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.harness.proxy import FaultProxy
+from bench.harness.proxy import Direction, FaultProxy
 
 
 @contextlib.contextmanager
@@ -131,6 +131,79 @@ def test_answers_are_swallowed_from_the_named_request_on(proxy) -> None:
         assert ask(other) == b"ping"
         assert proxy.swallowed == 1
         assert proxy.forwarded["up"] == 4 * 4 + 2 * 13
+
+
+def request(*words: bytes) -> bytes:
+    """Return a request as clients write it."""
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words)
+
+
+#: What a replica sends first, with a password and without, in one piece and in two.
+HANDSHAKES = {
+    "plain": [request(b"PING"), request(b"REPLCONF", b"listening-port", b"6380")],
+    "password": [
+        request(b"PING"),
+        request(b"AUTH", b"secret") + request(b"REPLCONF", b"capa", b"eof"),
+    ],
+    "in lower case": [request(b"psync", b"?", b"-1")],
+    "in pieces": [
+        b"*3\r\n$8\r\nREPL",
+        b"CONF\r\n$4\r\nport\r\n$1\r\n1\r\n",
+        request(b"PSYNC", b"?"),
+    ],
+}
+
+
+@pytest.mark.parametrize("handshake", HANDSHAKES.values(), ids=list(HANDSHAKES))
+def test_replicas_alone_are_cut_off(proxy: FaultProxy, handshake: list[bytes]) -> None:
+    """Clients and Sentinels that use the same address notice nothing.
+
+    Seen to fail with every connection taken for a replica's, and with only its first request read.
+    """
+    talk = request(b"SET", b"k", b"REPLCONF and PSYNC")
+    with connect(proxy) as client, connect(proxy) as replica:
+        assert ask(client, talk) == talk
+        for piece in handshake:
+            assert ask(replica, piece) == piece
+        assert (proxy.connections, proxy.replicas) == (2, 1)
+        proxy.cut(replicas=True)
+        with pytest.raises(ConnectionResetError):
+            replica.recv(100)
+        assert ask(client, talk) == talk
+        assert (proxy.connections, proxy.replicas, proxy.refused_replicas) == (1, 0, 1)
+
+
+def test_a_replica_that_comes_back_is_refused_until_healing(proxy: FaultProxy) -> None:
+    """It is let in like anybody, and reset before the request that gives it away has arrived."""
+    last = HANDSHAKES["plain"][-1]
+    proxy.cut(replicas=True)
+    with connect(proxy) as client, connect(proxy) as replica:
+        assert ask(replica) == b"ping"
+        arrived = proxy.forwarded["up"]
+        replica.sendall(last)
+        with contextlib.suppress(ConnectionResetError):
+            assert replica.recv(100) == b""
+        assert (proxy.forwarded["up"], proxy.refused_replicas) == (arrived, 1)
+        assert ask(client) == b"ping"
+    proxy.heal()
+    with connect(proxy) as replica:
+        assert ask(replica, last) == last
+        assert proxy.replicas == 1
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_replicas_alone_are_stalled(proxy: FaultProxy, direction: Direction) -> None:
+    """Their connections stay open at both ends, and what was held back arrives when it heals."""
+    last = HANDSHAKES["plain"][-1]
+    with connect(proxy) as client, connect(proxy) as replica:
+        assert ask(replica, last) == last
+        proxy.stall(direction, replicas=True)
+        replica.sendall(b"held")
+        assert silent(replica)
+        assert ask(client) == b"ping"
+        assert proxy.replicas == 1
+        proxy.heal()
+        assert replica.recv(100) == b"held"
 
 
 def test_a_delay_is_a_delay_each_way(proxy: FaultProxy) -> None:
