@@ -16,7 +16,7 @@ from celery import Celery
 
 from tq_celery import TQ
 
-__all__ = ["app", "deadly", "failing", "tq", "work"]
+__all__ = ["app", "deadly", "failing", "note", "tq", "work"]
 
 app = Celery(
     "failures",
@@ -33,7 +33,8 @@ app.conf.update(
 tq = TQ(app)
 
 
-def _note(word: str, request: Any) -> None:
+def note(word: str, request: Any) -> None:
+    """Write down that a body starts (``S``) or ends (``E``)."""
     line = f"{word} {request.id} {request.retries} {request.hostname} {time.monotonic():.6f}\n"
     file = os.open(os.environ["FAILURES_RUNS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
@@ -45,22 +46,22 @@ def _note(word: str, request: Any) -> None:
 @tq.task(bind=True, name="failures.work")
 def work(self: Any, seconds: float) -> None:
     """Take a slot for ``seconds``."""
-    _note("S", self.request)
+    note("S", self.request)
     time.sleep(seconds)
-    _note("E", self.request)
+    note("E", self.request)
 
 
 @tq.task(bind=True, name="failures.failing", throws=(ArithmeticError,))
 def failing(self: Any, seconds: float) -> None:
     """Raise after the work."""
-    _note("S", self.request)
+    note("S", self.request)
     time.sleep(seconds)
-    _note("E", self.request)
+    note("E", self.request)
     raise ArithmeticError("as planned")
 
 
 @tq.task(bind=True, name="failures.deadly")
 def deadly(self: Any) -> None:
     """Kill the process it runs in."""
-    _note("S", self.request)
+    note("S", self.request)
     os.kill(os.getpid(), signal.SIGKILL)
