@@ -79,6 +79,8 @@ class Settings:
     lease: float = _setting(30.0, check.seconds(0.5, 86_400))
     #: Seconds without renewal after which another scheduler takes over.
     leader_ttl: float = _setting(2.0, check.seconds(0.2, 60))
+    #: Replicas of the server that must have a grant of the lease before a scheduler leads by it.
+    leader_replicas: int = _setting(0, check.whole(0, 100))
     #: Lost deliveries of one task: the one that reaches this number buries it.
     delivery_budget: int = _setting(5, check.whole(1, 1_000))
     #: Seconds for which a settled task is remembered, so that a repeat is refused.

@@ -27,6 +27,7 @@ READ_BY = {
     "ageing": "namespace",
     "lease": "workers, schedulers",
     "leader_ttl": "schedulers",
+    "leader_replicas": "schedulers",
     "delivery_budget": "workers, schedulers",
     "done_memory": "workers, schedulers",
     "done_max": "workers, schedulers",

@@ -51,10 +51,10 @@ class FaultyStore(RedisStore):
 
     faults: dict[str, str]
 
-    def elect(self, owner, ttl):
+    def elect(self, owner, ttl, floor=0):
         if self.faults.get("elect"):
             raise StoreUnavailableError("elect", "made to fail")
-        return super().elect(owner, ttl)
+        return super().elect(owner, ttl, floor)
 
     def _fenced_call(self, script, epoch, *args):
         arm = Path(self.faults.get("arm", "/nonexistent"))

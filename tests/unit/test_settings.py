@@ -43,6 +43,7 @@ CASES: dict[str, tuple[list[tuple[object, object]], list[object]]] = {
         [0.4, 86_401, float("nan"), float("inf"), True, "soon", None],
     ),
     "leader_ttl": ([(0.2, 0.2), (60, 60.0)], [0.19, 61, -1]),
+    "leader_replicas": ([(0, 0), ("2", 2)], [-1, 101, "some"]),
     "delivery_budget": ([(1, 1), ("7", 7), (1000, 1000)], [0, 1001, 2.0, True, "x", None]),
     "done_memory": ([(0, 0.0), ("1h", 3600.0)], [-1]),
     "done_max": ([(0, 0)], [-1, 1.5]),

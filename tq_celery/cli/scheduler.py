@@ -76,6 +76,12 @@ def setting(name: str, help_: str, **attributes: Any) -> Callable[[Function], Fu
 @setting("lease", "After this a silent worker's tasks run elsewhere.", metavar="DURATION")
 @setting("leader_ttl", "After this a silent leader is replaced.", metavar="DURATION")
 @setting(
+    "leader_replicas",
+    "Replicas of the server that must have a grant of the lease before it counts.",
+    type=int,
+    metavar="COUNT",
+)
+@setting(
     "delivery_budget", "Lost deliveries after which a task is buried.", type=int, metavar="COUNT"
 )
 @setting("done_memory", "How long settled tasks are remembered.", metavar="DURATION")

@@ -114,6 +114,7 @@ class Dispatch(TermLoop):
         """Read what workers offer; tell the store which queues share workers when that changed."""
         self._refresh_at = time.monotonic() + REFRESH
         workers, now = self._store.workers()
+        self._leadership.hear(workers)
         self._workforce.update(workers, now)
         if self._workforce.groups != self._groups:
             changed = self._store.regroup(epoch, self._workforce.groups)

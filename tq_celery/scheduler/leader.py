@@ -35,6 +35,13 @@ at once; after a crash they wake when the TTL has passed.
 **Refused although it holds the lease.** When the namespace is emptied under a leader, its last
 writes can leave a fence above the epoch it is granted next. It then resigns and runs again; a grant
 is always above the fence, so the second attempt leads.
+
+**Epochs that a server forgot.** See ``epochs.py``: a grant is above every epoch that this process
+knows of, and a term whose epoch turns out to have been in use before ends in the same way.
+
+**Heard, but not hearing.** A call can arrive although its answer does not. What takes or prolongs
+the lease is therefore sent, after a failed round, only when the server has answered something that
+changes nothing: else a process that cannot lead would keep the lease from those who can.
 """
 
 from __future__ import annotations
@@ -43,13 +50,14 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tq_celery.logs import Log
+from tq_celery.scheduler.epochs import Epochs
 from tq_celery.scheduler.loop import Loop, Quiet
 from tq_celery.scheduler.stats import SchedulerStats
-from tq_celery.store.contract import LeaderStore
+from tq_celery.store.contract import LeaderStore, WorkerAnnouncement
 
 __all__ = ["Election", "Leadership", "owner_name"]
 
@@ -84,7 +92,9 @@ class Leadership:
         # Replaced as a whole, so that readers in other threads never see half of a term.
         self._term = _NO_TERM
         self._listeners: list[Callable[[], None]] = []
-        self.refused = 0
+        #: The epoch of a term that was found to be over, 0 when there is none, and why it is.
+        self.refused, self.reason = 0, ""
+        self.epochs = Epochs()
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` whenever a term starts, ends, or is trusted again after a lapse."""
@@ -108,11 +118,17 @@ class Leadership:
         self._term = _NO_TERM
         self._tell()
 
-    def refuse(self, epoch: int) -> None:
-        """Note that the fence refused a write of ``epoch``: that term is over."""
+    def refuse(self, epoch: int, reason: str = "refused by the fence") -> None:
+        """Note that the term ``epoch`` is over: a write was refused, or as ``reason`` says."""
         if epoch == self._term.epoch:
-            self.refused = epoch
+            self.reason, self.refused = reason, epoch
             self.end()
+
+    def hear(self, workers: Iterable[WorkerAnnouncement]) -> None:
+        """Take in the epochs that workers announce; a term is over if its own was in use before."""
+        epoch = self._term.epoch
+        if self.epochs.used_before(epoch, workers) and epoch:
+            self.refuse(epoch, "its epoch was in use before")
 
     def _tell(self) -> None:
         for listener in self._listeners:
@@ -146,17 +162,25 @@ class Election(Loop):
         self._prepare = prepare
         self._clock = clock
         self._held = 0
+        self._unheard = False
         #: Whether a follower waits for the lease; not in a single round in a caller's thread.
         self.patient = True
         leadership.subscribe(self.wake)
 
     def run_once(self) -> float:
         """Renew or run for the lease; return the seconds until the next renewal."""
+        if self._unheard:
+            self._store.config()
+            self._unheard = False
         refused, self._leadership.refused = self._leadership.refused, 0
         if self._held and refused == self._held:
-            self._step_down("refused by the fence")
+            self._step_down(self._leadership.reason)
             self._store.resign(self._owner, refused)
         return self._renew() if self._held else self._run_for_lease()
+
+    def recover(self) -> None:
+        """Ask whether the server is heard before anything is sent again."""
+        self._unheard = True
 
     def finish(self) -> None:
         """Resign."""
@@ -177,11 +201,16 @@ class Election(Loop):
 
     def _run_for_lease(self) -> float:
         started = self._clock()
-        grant = self._store.elect(self._owner, self._milliseconds())
+        epochs = self._leadership.epochs
+        grant = self._store.elect(self._owner, self._milliseconds(), epochs.newest)
         self.stats.reached()
         if not grant.epoch:
+            if epochs.refused(grant):
+                log.warning("another leads under an epoch of ours", epoch=grant.in_force)
+                return 0.0  # with a floor above it, the next attempt has that leader elected anew
             self._await(grant.remaining / 1000)
             return 0.0
+        epochs.granted(grant)
         try:
             self._prepare()
         except Exception:

@@ -48,15 +48,20 @@ class Reclaim(Loop):
         lease: float,
         budget: int,
         batch: int,
+        hear: Callable[[list[WorkerAnnouncement]], None] = lambda workers: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``lease`` in seconds; the ``budget``-th counted loss of a task buries it."""
+        """``lease`` in seconds; the ``budget``-th counted loss of a task buries it.
+
+        ``hear`` gets the announcements of every look: a standby learns of epochs by them.
+        """
         super().__init__(stats.loop(self.name), quiet)
         self._store = store
         self._counts = stats
         self._lease = lease
         self._budget = budget
         self._batch = batch
+        self._hear = hear
         self._clock = clock
         self._rest = min(LONGEST_REST, lease / LOOKS)
         self._contact = Contact(lease, longest_gap=max(1.0, 2.5 * self._rest))
@@ -65,6 +70,7 @@ class Reclaim(Loop):
     def run_once(self) -> float:
         """Look once at every lease, and at every queue when that is due."""
         workers, now = self._store.workers()
+        self._hear(workers)
         at = self._clock()
         self._contact.answered(now, at)
         if self._contact.settled(at):

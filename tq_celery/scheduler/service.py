@@ -193,6 +193,7 @@ class Scheduler:
         self._reclaim = Reclaim(
             self._store(), stats, quiet,
             lease=settings.lease, budget=settings.delivery_budget, batch=settings.batch,
+            hear=self.leadership.hear,
         )  # fmt: skip
         self._term_loops: list[Loop] = [
             self._arrivals, self._admit, self._promote, self._dispatch, self._account,

@@ -51,9 +51,10 @@ class TermLoop(Loop):
                 self.begin(epoch)
                 self._epoch = epoch
             return self.step(epoch)
-        except FencedError:
+        except FencedError as error:
             self._epoch = 0
             self.stats.fenced += 1
+            self._leadership.epochs.heard(error.fence)
             self._leadership.refuse(epoch)
             return 0.0
 

@@ -12,11 +12,11 @@ from tq_celery.store.accounts_contract import (
     Change,
     Served,
 )
+from tq_celery.store.announcement import parse_announcement
 from tq_celery.store.base import RedisPart
 from tq_celery.store.contract import WorkerAnnouncement
 from tq_celery.store.inspect import ask
 from tq_celery.store.keys import GROUP
-from tq_celery.store.leader import parse_announcement
 
 __all__ = ["RedisAccounts", "slots_of", "unpack_served"]
 

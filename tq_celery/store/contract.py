@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from tq_celery.states import Outcome
 from tq_celery.store.accounts_contract import AccountsStore
+from tq_celery.store.announcement import WorkerAnnouncement
 from tq_celery.store.record import TaskKey
 from tq_celery.store.stopping_contract import StoppingStore
 
@@ -122,10 +123,15 @@ class Receipt(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """An election's result: ``epoch`` is 0 when another owner leads for ``remaining`` ms more."""
+    """An election's result: ``epoch`` is 0 when another owner leads for ``remaining`` ms more.
+
+    ``in_force`` is the epoch that the lease is held under now, by whomever; ``at`` is ms.
+    """
 
     epoch: int
     remaining: int
+    in_force: int = 0
+    at: int = 0
 
 
 class Arrival(NamedTuple):
@@ -251,20 +257,6 @@ class Return(NamedTuple):
     delay: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAnnouncement:
-    """What a worker offers: ``slots`` for scheduled tasks and ``ahead`` tasks of read-ahead."""
-
-    worker: str
-    queues: tuple[str, ...]
-    slots: int
-    ahead: int
-    host: str = ""
-    pid: int = 0
-    pool: str = ""
-    expires: int = 0
-
-
 class RenewReply(NamedTuple):
     """``status`` is ``renewed``, ``joined`` (new or back after a lapse); ``now`` is server ms."""
 
@@ -294,8 +286,13 @@ class ProducerStore(Protocol):
 class LeaderStore(Protocol):
     """What a scheduler needs. Methods with ``epoch`` raise FencedError without side effects."""
 
-    def elect(self, owner: str, ttl: int) -> Grant:
-        """Take the lease for ``ttl`` ms if it is free; a grant has the next epoch."""
+    def elect(self, owner: str, ttl: int, floor: int = 0) -> Grant:
+        """Take the lease for ``ttl`` ms if it is free.
+
+        A grant's epoch is above ``floor`` and above every epoch that the store finds a trace of.
+        Where another owner leads under an epoch below ``floor``, its next renewal fails. Raises
+        StoreUnavailableError also for a grant that too few replicas have; it is then released.
+        """
 
     def extend(self, owner: str, epoch: int, ttl: int) -> bool:
         """Renew the lease if ``owner`` still holds it under ``epoch``."""

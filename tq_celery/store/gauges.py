@@ -15,10 +15,10 @@ import redis
 
 from tq_celery.store.accounts import unpack_served
 from tq_celery.store.accounts_contract import MOST_READ, Served
+from tq_celery.store.announcement import parse_announcement
 from tq_celery.store.contract import WorkerAnnouncement
 from tq_celery.store.inspect import ask
 from tq_celery.store.keys import GROUP, Keys
-from tq_celery.store.leader import parse_announcement
 from tq_celery.store.record import ARRIVAL
 
 __all__ = ["Gauges", "QueueGauges", "TenantGauges", "read_gauges"]

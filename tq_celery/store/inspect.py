@@ -18,9 +18,9 @@ from redis import exceptions
 
 from tq_celery.errors import StoreError, StoreUnavailableError
 from tq_celery.states import Outcome
+from tq_celery.store.announcement import parse_announcement
 from tq_celery.store.client import AWAY
 from tq_celery.store.keys import GROUP, Keys
-from tq_celery.store.leader import parse_announcement
 from tq_celery.store.scripts import said
 from tq_celery.store.views import (
     DeadLetter,

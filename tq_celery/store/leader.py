@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -10,6 +10,8 @@ from typing import Any
 
 import redis
 
+from tq_celery.errors import StoreError, StoreUnavailableError
+from tq_celery.store.announcement import WorkerAnnouncement, parse_announcement
 from tq_celery.store.base import LONGEST_BLOCK, RedisPart
 from tq_celery.store.contract import (
     Admission,
@@ -20,30 +22,16 @@ from tq_celery.store.contract import (
     Ingress,
     Promotion,
     StaleTenant,
-    WorkerAnnouncement,
 )
 from tq_celery.store.due import read_due
 from tq_celery.store.record import DELAYED, RECORD
+from tq_celery.store.scripts import SCRIPTS, call
 
-__all__ = ["RedisLeader", "parse_announcement"]
+__all__ = ["RedisLeader"]
 
 
-def parse_announcement(worker: str, raw: bytes | None, expires: int) -> WorkerAnnouncement:
-    """Return a worker's announcement; one that cannot be read offers nothing."""
-    try:
-        offer = json.loads(raw or b"{}")
-        return WorkerAnnouncement(
-            worker,
-            tuple(str(queue) for queue in offer.get("queues", ())),
-            int(offer.get("slots", 0)),
-            int(offer.get("ahead", 0)),
-            str(offer.get("host", "")),
-            int(offer.get("pid", 0)),
-            str(offer.get("pool", "")),
-            expires,
-        )
-    except (ValueError, TypeError, AttributeError):
-        return WorkerAnnouncement(worker, (), 0, 0, expires=expires)
+#: Share of the lease's TTL that a grant may wait for its replicas.
+CONFIRM = 0.25
 
 
 def _arrivals(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[Arrival]:
@@ -77,8 +65,40 @@ class RedisLeader(RedisPart):
 
     # -- election ------------------------------------------------------------------------------
 
-    def elect(self, owner: str, ttl: int) -> Grant:
-        return Grant(*self._call("elect", owner, ttl))
+    def elect(self, owner: str, ttl: int, floor: int = 0) -> Grant:
+        replicas = self.settings.leader_replicas
+        if not replicas:
+            return Grant(*self._call("elect", owner, ttl, floor))
+        with self._one_connection() as single:  # WAIT asks about the writes of its own
+            grant = Grant(*call(single, SCRIPTS["elect"], self._prefix, (owner, ttl, floor)))
+            if grant.epoch:
+                self._confirm(single, owner, grant.epoch, replicas, int(ttl * CONFIRM))
+            return grant
+
+    def _one_connection(self) -> redis.Redis:
+        try:
+            single: redis.Redis = self.client.client()  # type: ignore[no-untyped-call]
+            return single
+        except (redis.RedisError, OSError) as error:
+            raise self._wrap("elect", error) from error
+
+    def _confirm(
+        self, single: redis.Redis, owner: str, epoch: int, replicas: int, timeout: int
+    ) -> None:
+        """Wait up to ``timeout`` ms until so many replicas have the grant; else release it."""
+        try:
+            having = int(single.wait(replicas, max(1, timeout)))
+        except (redis.RedisError, OSError) as error:
+            self._release(owner, epoch)
+            raise self._wrap("elect", error) from error
+        if having < replicas:
+            self._release(owner, epoch)
+            shown = f"NOREPLICAS {having} of {replicas} replicas have the grant of the lease"
+            raise StoreUnavailableError("elect", shown, refusal="NOREPLICAS")
+
+    def _release(self, owner: str, epoch: int) -> None:
+        with contextlib.suppress(StoreError):  # it runs out by itself
+            self.resign(owner, epoch)
 
     def extend(self, owner: str, epoch: int, ttl: int) -> bool:
         return bool(self._call("extend", owner, epoch, ttl))

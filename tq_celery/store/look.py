@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from tq_celery.settings import Settings
+from tq_celery.store.announcement import parse_announcement
 from tq_celery.store.client import connect
-from tq_celery.store.leader import parse_announcement
 from tq_celery.store.stopping import RedisStopping
 from tq_celery.store.stopping_contract import Delayed
 

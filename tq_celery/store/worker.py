@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import redis
 
 from tq_celery.states import Outcome
+from tq_celery.store.announcement import WorkerAnnouncement, announced_as
 from tq_celery.store.base import LONGEST_BLOCK, RedisPart, chunks
 from tq_celery.store.contract import (
     MAX_BATCH,
@@ -19,7 +19,6 @@ from tq_celery.store.contract import (
     Return,
     Settlement,
     Token,
-    WorkerAnnouncement,
 )
 from tq_celery.store.keys import GROUP
 from tq_celery.store.marks import revoked_among
@@ -32,16 +31,7 @@ class RedisWorker(RedisPart):
     """Implements :class:`~tq_celery.store.contract.WorkerStore`."""
 
     def renew(self, announcement: WorkerAnnouncement, lease: int) -> RenewReply:
-        offer = json.dumps(
-            {
-                "queues": announcement.queues,
-                "slots": announcement.slots,
-                "ahead": announcement.ahead,
-                "host": announcement.host,
-                "pid": announcement.pid,
-                "pool": announcement.pool,
-            }
-        )
+        offer = announced_as(announcement)
         status, seconds, micros = self._call("renew", announcement.worker, lease, offer)
         return RenewReply(status.decode(), int(seconds) * 1000 + int(micros) / 1000)
 

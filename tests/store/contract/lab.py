@@ -53,6 +53,9 @@ class Lab(Protocol):
     def end_lease(self) -> None:
         """Let the leader's lease have run out."""
 
+    def forget_epochs(self) -> None:
+        """Let the server have lost the lease and both counters of epochs."""
+
     def ripen(self) -> None:
         """Let every delayed task be due, all in one ms."""
 
@@ -167,6 +170,10 @@ class MemoryLab:
 
     def end_lease(self) -> None:
         self.store.ns.leader = None
+
+    def forget_epochs(self) -> None:
+        ns = self.store.ns
+        ns.leader, ns.epoch, ns.fence = None, 0, 0
 
     def ripen(self) -> None:
         for member, due in list(self.store.ns.delayed):
@@ -304,6 +311,9 @@ class RedisLab:
 
     def end_lease(self) -> None:
         self.client.delete(self.keys.name("leader"))
+
+    def forget_epochs(self) -> None:
+        self.client.delete(*map(self.keys.name, ("leader", "leadership", "epoch", "fence")))
 
     def ripen(self) -> None:
         key = self.keys.name("delayed")

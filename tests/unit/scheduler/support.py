@@ -37,9 +37,9 @@ class Store(MemoryStore):
         self._fail("admit")
         return super().admit(epoch, generation, items)
 
-    def elect(self, owner, ttl):
+    def elect(self, owner, ttl, floor=0):
         self._fail("elect")
-        return super().elect(owner, ttl)
+        return super().elect(owner, ttl, floor)
 
     def workers(self):
         self._fail("workers")

@@ -22,7 +22,10 @@ class Clock:
 
 
 class Lease:
-    """The lease of a namespace; every call takes ``delay`` seconds before it is answered."""
+    """The lease of a namespace; every call takes ``delay`` seconds before it is answered.
+
+    ``failing``: no call arrives. ``deaf``: each arrives, and its answer is lost.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -30,32 +33,49 @@ class Lease:
         self.epoch = 0
         self.until = 0.0
         self.delay = 0.0
-        self.failing = False
+        self.failing = self.deaf = False
+        self.floors: list[int] = []
+        self.calls: list[str] = []
         self.waited: list[int] = []
 
-    def _work(self) -> None:
+    def _work(self, call: str) -> None:
         if self.failing:
-            raise StoreUnavailableError("elect", "away")
+            raise StoreUnavailableError(call, "away")
+        self.calls.append(call)
 
-    def elect(self, owner: str, ttl: int) -> Grant:
-        self._work()
+    def _answer(self) -> None:
+        if self.deaf:
+            raise StoreUnavailableError("elect", "no answer")
+
+    def elect(self, owner: str, ttl: int, floor: int = 0) -> Grant:
+        self._work("elect")
+        self.floors.append(floor)
+        at = round(self.clock.now * 1000)
         if self.owner not in ("", owner) and self.clock.now < self.until:
-            return Grant(0, round((self.until - self.clock.now) * 1000))
+            self.epoch = max(self.epoch, floor)
+            return Grant(0, round((self.until - self.clock.now) * 1000), self.epoch, at)
         self.owner, self.until = owner, self.clock.now + ttl / 1000
-        self.epoch += 1
+        self.epoch = max(self.epoch, floor) + 1
         self.clock.now += self.delay
-        return Grant(self.epoch, ttl)
+        self._answer()
+        return Grant(self.epoch, ttl, self.epoch, at)
+
+    def config(self) -> dict[str, str]:
+        self._work("config")
+        self._answer()
+        return {}
 
     def extend(self, owner: str, epoch: int, ttl: int) -> bool:
-        self._work()
+        self._work("extend")
         if (self.owner, self.epoch) != (owner, epoch) or self.clock.now >= self.until:
             return False
         self.until = self.clock.now + ttl / 1000
         self.clock.now += self.delay
+        self._answer()
         return True
 
     def resign(self, owner: str, epoch: int) -> bool:
-        self._work()
+        self._work("resign")
         if (self.owner, self.epoch) != (owner, epoch):
             return False
         self.owner = ""
@@ -135,6 +155,36 @@ def test_a_failed_renewal_is_repeated_and_trust_runs_out(lease: Lease) -> None:
     lease.failing = False
     election.run_once()  # the lease has run out: it is not renewed but won anew
     election.run_once()
+    assert leadership.epoch() == 2
+
+
+def test_who_is_heard_and_does_not_hear_keeps_the_lease_from_nobody(lease: Lease) -> None:
+    """Of the calls whose answers are lost one renewal arrives; then the lease runs out.
+
+    Seen to fail without the question before the next renewal: the lease was renewed for ever.
+    """
+    one, leads_one = candidate(lease, "one")
+    two, leads_two = candidate(lease, "two")
+    one.run_once()
+    lease.deaf = True
+    for _ in range(4):
+        lease.clock.now += 0.5
+        assert one.attempt() < 0
+    assert lease.calls == ["elect", "extend", "config", "config", "config"]
+    lease.clock.now += 0.5
+    lease.deaf = False
+    two.run_once()
+    assert (leads_one.epoch(), leads_two.epoch()) == (0, 2)
+
+
+def test_who_does_not_hear_takes_no_lease_again(lease: Lease) -> None:
+    lease.deaf = True
+    election, leadership = candidate(lease, "one")
+    for _ in range(3):
+        assert election.attempt() < 0
+    assert lease.calls == ["elect", "config", "config"]
+    lease.deaf = False
+    assert election.attempt() >= 0
     assert leadership.epoch() == 2
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from tq_celery.errors import FencedError
+from tq_celery.store.announcement import LAST_EPOCH
 from tq_celery.store.contract import (
     Admission,
     Arrival,
@@ -22,18 +23,32 @@ from tq_celery.store.record import replace_admitted
 
 __all__ = ["Lead"]
 
+#: Results looked at: a task of an older epoch may well be the last to end.
+WITNESSES = 64
+
 
 class Lead(Base):
     """Everything that only a leader does. Blocking calls return at once: time stands still."""
 
-    def elect(self, owner: str, ttl: int) -> Grant:
-        """Grant a free lease, with an epoch above every epoch seen."""
+    def elect(self, owner: str, ttl: int, floor: int = 0) -> Grant:
+        """Grant a free lease, with an epoch above every epoch that left a trace."""
         ns = self.ns
         if ns.leader is not None and ns.leader[0] != owner and ns.leader[1] > ns.now:
-            return Grant(0, ns.leader[1] - ns.now)
-        ns.epoch = max(ns.epoch, ns.fence) + 1
+            if ns.epoch < floor <= LAST_EPOCH:
+                ns.epoch = floor  # the holder's next renewal fails
+            return Grant(0, ns.leader[1] - ns.now, ns.epoch, ns.now)
+        ns.epoch = max(ns.epoch, ns.fence, *self._witnesses(floor)) + 1
         ns.leader = (owner, ns.now + ttl)
-        return Grant(ns.epoch, ttl)
+        return Grant(ns.epoch, ttl, ns.epoch, ns.now)
+
+    def _witnesses(self, floor: int) -> list[int]:
+        """Return the epochs that were in use by the account of others than the two counters."""
+        ns = self.ns
+        told = [floor, *(each.epoch for each in ns.announcements.values())]
+        told += [each.settlement.token.epoch for each in ns.results[-WITNESSES:]]
+        told += [ns.exec[queue][next(reversed(ns.exec[queue]))].epoch
+                 for queue in ns.queues if ns.exec[queue]]  # fmt: skip
+        return [epoch for epoch in told if epoch <= LAST_EPOCH]
 
     def extend(self, owner: str, epoch: int, ttl: int) -> bool:
         """Renew the lease if it is still this grant's."""
