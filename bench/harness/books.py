@@ -12,7 +12,7 @@ from redis import ResponseError
 from tq_celery.states import Outcome
 from tq_celery.store.keys import GROUP, Keys, quoted
 
-__all__ = ["LIVE", "counters", "left_over", "result_records", "settled"]
+__all__ = ["LIVE", "counters", "left_over", "result_entries", "result_records", "settled"]
 
 #: Counters of live tasks; what a worker holds counts as dispatched.
 LIVE = ("submitted", "delayed", "pending", "dispatched")
@@ -34,11 +34,18 @@ def settled(counted: Counter[str]) -> int:
 
 def result_records(client: Any, keys: Keys) -> Iterator[dict[str, bytes]]:
     """Yield every result record, the oldest first."""
+    for _, record in result_entries(client, keys):
+        yield record
+
+
+def result_entries(client: Any, keys: Keys) -> Iterator[tuple[int, dict[str, bytes]]]:
+    """Yield (ms at which the settling script wrote it, result record), the oldest first."""
     after = "-"
     while True:
         page = client.xrange(keys.name("results"), min=after, count=_PAGE)
-        for _, fields in page:
-            yield {name.decode(): value for name, value in fields.items()}
+        for entry, fields in page:
+            at = int(entry.partition(b"-")[0])
+            yield at, {name.decode(): value for name, value in fields.items()}
         if len(page) < _PAGE:
             return
         after = "(" + page[-1][0].decode()
