@@ -40,17 +40,20 @@ def test_a_load_survives_a_killed_leader(make_server) -> None:
         assert load.unknown() == set()
 
 
-def test_a_frozen_process_stands_still_until_it_is_resumed(make_server) -> None:
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_a_frozen_process_stands_still_until_it_is_resumed(make_server, pool) -> None:
+    """With all its children: those of a worker with threads have a session of their own."""
     server = make_server("valkey")
     with Scene(server.url) as scene:
-        worker = scene.worker("prefork", 2)
-        assert len(signals.descendants(worker.pid)) >= 2
+        worker = scene.worker(pool, 2)
+        family = [worker.pid, *signals.descendants(worker.pid)]
+        assert len(family) >= 2
         signals.freeze(worker)
-        assert signals.state(worker.pid) == "T"
+        assert {signals.state(pid) for pid in family} == {"T"}
         signals.resume(worker)
-        assert signals.state(worker.pid) in ("S", "R")
+        assert {signals.state(pid) for pid in family} <= {"S", "R"}
         signals.kill(worker)
-        assert signals.state(worker.pid) == ""
+        assert {signals.state(pid) for pid in family} <= {"", "Z"}
 
 
 def test_a_server_that_is_away_is_an_unknown_fate_or_a_refusal(make_server) -> None:

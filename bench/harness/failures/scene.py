@@ -7,7 +7,6 @@ of its own, so that a proxy can stand between it and the server. Leaving the sce
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from bench.harness import books
 from bench.harness.errors import BenchError
 from bench.harness.failures.load import Load, Orders
 from bench.harness.failures.records import Dispatch, dispatches
+from bench.harness.failures.signals import resume
 from bench.harness.process import Process, until
 from tq_celery.store.keys import Keys
 
@@ -87,8 +87,7 @@ class Scene:
         try:
             for process in self.processes:
                 # A frozen process would not hear that it is asked to end.
-                with contextlib.suppress(ProcessLookupError):
-                    process.signal(signal.SIGCONT)
+                resume(process)
                 process.ask_to_stop()
         finally:
             self._stack.close()

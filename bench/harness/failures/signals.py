@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 
 from bench.harness.process import Process, until
@@ -42,21 +43,41 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def _family(process: Process) -> list[int]:
+    # The id of a process that has ended may be somebody else's by now.
+    return [process.pid, *descendants(process.pid)] if process.alive else []
+
+
+def _send(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def freeze(process: Process) -> None:
-    """Stop the process and all its children (SIGSTOP); returns once all of them stand still."""
-    members = [process.pid, *descendants(process.pid)]
-    os.killpg(process.pid, signal.SIGSTOP)
+    """Stop the process and all its children (SIGSTOP); returns once all of them stand still.
+
+    Children with a session of their own are stopped as well, as when a container is paused.
+    """
+    members = _family(process)
+    _send(members, signal.SIGSTOP)
     until(lambda: all(state(pid) in ("T", "Z", "") for pid in members), "SIGSTOP to show", SHOWS)
 
 
 def resume(process: Process) -> None:
     """Let a frozen process and its children go on (SIGCONT)."""
-    os.killpg(process.pid, signal.SIGCONT)
-    until(lambda: state(process.pid) != "T", "SIGCONT to show", SHOWS)
+    members = _family(process)
+    _send(members, signal.SIGCONT)
+    until(lambda: all(state(pid) != "T" for pid in members), "SIGCONT to show", SHOWS)
 
 
 def kill(process: Process) -> None:
-    """Kill the process and its children at one blow (SIGKILL), as when a container is killed."""
+    """Kill the process and its children (SIGKILL), as when a container is killed."""
+    members = _family(process)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    until(lambda: not process.alive, "SIGKILL to show", SHOWS)
+    _send(members, signal.SIGKILL)
+    until(
+        lambda: not process.alive and all(state(pid) in ("Z", "") for pid in members),
+        "SIGKILL to show", SHOWS,
+    )  # fmt: skip
