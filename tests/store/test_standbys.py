@@ -43,3 +43,23 @@ def test_a_longer_lease_than_ones_own_is_waited_for(store: RedisStore) -> None:
     ends = store.client.zscore(store.keys.name("standbys"), "b")
     assert ends is not None
     assert ends > Inspector(store.client, store.keys).now() + 55_000
+
+
+def test_a_release_just_before_the_wait_is_heard(store: RedisStore) -> None:
+    """Seen to fail with a read from ``$`` on: the lease would lie free until its old end."""
+    epoch = store.elect("a", 60_000).epoch
+    assert store.await_succession(60_000), "the first look does not wait"
+    assert not store.elect("b", 60_000).epoch
+    store.resign("a", epoch)
+    assert store.await_succession(50)
+    assert store.elect("b", 60_000).epoch
+
+
+def test_what_was_heard_is_not_heard_again(store: RedisStore) -> None:
+    """A standby waits for news, it does not poll; one without a leader waits as well."""
+    assert store.await_succession(1)
+    assert not store.await_succession(1)
+    store.elect("a", 60_000)
+    assert store.await_succession(1_000)
+    assert not store.await_succession(1)
+    assert not store.await_succession(1)

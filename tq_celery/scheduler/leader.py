@@ -231,11 +231,10 @@ class Election(Loop):
             left = expiry - self._clock()
             if left <= 0:
                 return
-            asked, before = min(left, SLICE), self._clock()
-            self._store.await_succession(max(1, round(asked * 1000)))
+            happened = self._store.await_succession(max(1, round(min(left, SLICE) * 1000)))
             self.stats.reached()
-            if self._clock() - before < asked * 0.9:
-                return  # ended early: something happened
+            if happened:
+                return
 
     def _step_down(self, reason: str) -> None:
         log.warning("no longer leading", owner=self._owner, epoch=self._held, reason=reason)

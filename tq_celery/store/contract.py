@@ -300,8 +300,11 @@ class LeaderStore(Protocol):
     def resign(self, owner: str, epoch: int) -> bool:
         """Release the lease if ``owner`` holds it, and wake standbys."""
 
-    def await_succession(self, timeout: int) -> None:
-        """Block up to ``timeout`` ms until the lease is released or granted."""
+    def await_succession(self, timeout: int) -> bool:
+        """Block up to ``timeout`` ms; whether the lease may have been released or granted.
+
+        Returns at once with what happened since the last call, and true from the first one.
+        """
 
     def read_ingress(self, cursor: bytes, count: int, timeout: int) -> Ingress:
         """Return arrivals from the front of ingress, blocking up to ``timeout`` ms (0 = no)."""

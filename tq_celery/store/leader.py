@@ -106,11 +106,24 @@ class RedisLeader(RedisPart):
     def resign(self, owner: str, epoch: int) -> bool:
         return bool(self._call("resign", owner, epoch))
 
-    def await_succession(self, timeout: int) -> None:
+    #: The last grant or release that this process has heard of, None when it has to look.
+    _heard: Any = None
+
+    def await_succession(self, timeout: int) -> bool:
+        # From the last one heard of, and not from "now" on: one that came between a refused elect
+        # and this read would leave the lease lying free until its old end.
+        stream, heard = self.keys.name("leadership"), self._heard
+        self._heard = None
         try:
-            self.blocking.xread({self.keys.name("leadership"): "$"}, count=1, block=_block(timeout))
+            if heard is None:
+                news: Any = self.blocking.xrevrange(stream, count=1)
+            else:
+                reply: Any = self.blocking.xread({stream: heard}, block=_block(timeout))
+                news = reply[0][1] if reply else []
         except (redis.RedisError, OSError) as error:
             raise self._wrap("elect", error) from error
+        self._heard = news[-1][0] if news else heard or b"0-0"
+        return heard is None or bool(news)
 
     # -- ingress -------------------------------------------------------------------------------
 

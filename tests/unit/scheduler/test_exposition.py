@@ -161,7 +161,7 @@ def test_ready_while_it_reaches_the_store(bench: Bench, monkeypatch: pytest.Monk
     assert exposition.ready() == (False, "not ready: StoreUnavailableError: away")
     other = bench.another()
     # its round has not ended yet
-    monkeypatch.setattr(bench.store, "await_succession", lambda timeout: None)
+    monkeypatch.setattr(bench.store, "await_succession", lambda timeout: True)
     other._election._run_for_lease()
     assert exposing(other, GAUGES).ready() == (True, "ready: standby")
     fresh = bench.another()

@@ -37,6 +37,7 @@ class Lease:
         self.floors: list[int] = []
         self.calls: list[str] = []
         self.waited: list[int] = []
+        self.released_while_waiting = False
 
     def _work(self, call: str) -> None:
         if self.failing:
@@ -81,9 +82,12 @@ class Lease:
         self.owner = ""
         return True
 
-    def await_succession(self, timeout: int) -> None:
+    def await_succession(self, timeout: int) -> bool:
         self.waited.append(timeout)
         self.clock.now += timeout / 1000
+        if self.released_while_waiting:
+            self.owner = ""
+        return self.released_while_waiting
 
 
 @pytest.fixture
@@ -127,6 +131,17 @@ def test_a_follower_sleeps_for_the_rest_of_the_lease_and_does_not_poll(lease: Le
     lease.clock.now += 0.8
     candidate(lease, "two")[0].run_once()
     assert sum(lease.waited) == 1200
+
+
+def test_a_release_at_the_very_end_of_a_wait_is_noticed(lease: Lease, clock: Clock) -> None:
+    """Seen to fail when the length of the wait told: the standby slept on for a whole lease."""
+    lease.owner, lease.until = "other", clock.now + 30.0
+    election, leadership = candidate(lease, "me")
+    lease.released_while_waiting = True
+    assert election.run_once() == 0.0
+    assert lease.waited == [500]
+    election.run_once()
+    assert leadership.epoch() == 1
 
 
 def test_trust_ends_before_the_lease_counted_from_the_start_of_the_attempt(lease: Lease) -> None:
