@@ -1,0 +1,40 @@
+"""What a verification could not see, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tq_celery.store.verify.dead import removed_letters
+from tq_celery.store.verify.look import Look
+from tq_celery.store.verify.records import BEGINNING, Records, Settled
+from tq_celery.store.verify.tasks import Tasks
+
+__all__ = ["CLOCK", "clock_went_back", "limits"]
+
+#: Ms by which times of different clocks, or of the clock and of stream entries, may differ.
+CLOCK = 20
+
+
+def clock_went_back(settled: Iterable[Settled]) -> bool:
+    """Tell whether a task ended before it was dispatched: entries of a stream never go back."""
+    return any(
+        record.exec != BEGINNING and record.finished < record.exec[0] - CLOCK for record in settled
+    )
+
+
+def limits(look: Look, tasks: Tasks, records: Records) -> Iterator[str]:
+    """Yield one sentence for each thing that was not, or not wholly, looked at."""
+    if records.unnamed:
+        yield f"{records.unnamed} results of an earlier version do not name their deliveries"
+    if records.unreadable:
+        yield f"{len(records.unreadable)} entries of the results are no records"
+    if tasks.foreign:
+        yield f"{len(tasks.foreign)} entries among the live tasks are no tasks"
+    if removed_letters(look.dead):
+        yield f"{removed_letters(look.dead)} dead letters were requeued or purged"
+    if not tasks.at_once:
+        yield "too many live tasks to be read in one moment: tenants were not counted one by one"
+    elif look.unseen:
+        yield "tenants came while it looked: what waits was not counted tenant by tenant"
+    if clock_went_back(records.settled):
+        yield "the server's clock was set back: dispatches were not compared between queues"

@@ -1,0 +1,141 @@
+"""How a verification looks at a namespace that may be at work.
+
+1. One MULTI reads what is counted, how large everything is and, when there are not too many, every
+   live task (``look.py``, ``tasks.py``). Result records are read up to the last one that was there
+   then (``records.py``), so books and records belong to the same moment.
+2. The checks compare (one file each) and yield what looks wrong.
+3. What is wrong at one look counts only when the next looks find the same: in between a task may
+   have been moved by the very step that was looked at in halves.
+
+Nothing is written, and no reply has more than some thousand parts unless it is a MULTI's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tq_celery.store.keys import Keys
+from tq_celery.store.verify import confirm, counts, dead, history, places
+from tq_celery.store.verify.contract import Horizon, Verification, Violation
+from tq_celery.store.verify.limits import clock_went_back, limits
+from tq_celery.store.verify.look import (
+    AT_ONCE,
+    Known,
+    Look,
+    discover,
+    is_small,
+    ms_of,
+    read_sizes,
+)
+from tq_celery.store.verify.records import BEGINNING, Records, Settled
+from tq_celery.store.verify.tasks import (
+    LIVE_PLACES,
+    Tasks,
+    read_pages,
+    running_keys,
+    task_commands,
+    unpack_tasks,
+)
+
+__all__ = ["verify"]
+
+#: Looks at which a violation has to be seen, and the seconds between them.
+_LOOKS, _PAUSE = 3, 0.2
+
+
+def verify(
+    client: Any, keys: Keys, *, done_memory: float = 3600.0, at_once: int = AT_ONCE
+) -> Verification:
+    """Check the promises on one namespace; a bytes client, errors are StoreError.
+
+    ``done_memory`` is how long (seconds) a settled key is remembered: a key that is accepted again
+    later than that is a new task. Up to ``at_once`` live tasks are read in one MULTI.
+    """
+    eye = _Eye(client, keys, int(done_memory * 1000), at_once)
+    found = eye.look()
+    for _ in range(_LOOKS - 1):
+        if not found:
+            break
+        time.sleep(_PAUSE)
+        again = eye.look()
+        found = {name: again[name] for name in again if name in found}
+    assert eye.horizon is not None
+    return Verification(keys.namespace, eye.horizon, list(found.values()))
+
+
+class _Eye:
+    """What is remembered from look to look: records, names, and the last horizon."""
+
+    def __init__(self, client: Any, keys: Keys, done_memory: int, at_once: int) -> None:
+        self._client, self._keys = client, keys
+        self._done_memory, self._at_once = done_memory, at_once
+        self._records, self._known = Records(client, keys), Known()
+        self.horizon: Horizon | None = None
+
+    def look(self) -> dict[tuple[str, str], Violation]:
+        """Look once; returns what is wrong, by promise and id."""
+        look, tasks = self._read()
+        self._records.read_until(look.results.last)
+        checked: Counter[str] = Counter()
+        found: dict[tuple[str, str], Violation] = {}
+        for violation in self._check(look, tasks, checked):
+            found.setdefault((violation.promise, violation.id), violation)
+        self.horizon = Horizon(
+            since=ms_of(look.results.first) or look.at,
+            until=look.at,
+            live=sum(each.place in LIVE_PLACES for each in tasks.placed),
+            results=look.results,
+            dead=look.dead,
+            checked=dict(checked),
+            limits=tuple(limits(look, tasks, self._records)),
+        )
+        return found
+
+    def _read(self) -> tuple[Look, Tasks]:
+        client, keys, known = self._client, self._keys, self._known
+        discover(client, keys, known)
+        commands = task_commands(keys, known)
+        if is_small(client, keys, self._at_once) and len(known.pairs) <= self._at_once:
+            look, replies = read_sizes(client, keys, known, commands)
+            return look, unpack_tasks(known, replies, True)
+        look, _ = read_sizes(client, keys, known, [])
+        early = running_keys(client, keys, known)
+        tasks = unpack_tasks(known, read_pages(client, commands), False)
+        confirm.refresh(client, keys, tasks, early)
+        return look, tasks
+
+    def _check(self, look: Look, tasks: Tasks, checked: Counter[str]) -> Iterator[Violation]:
+        settled, name = self._records.settled, self._keys.name
+        last_of = {record.key: record for record in settled}
+        names = {word: name(word) for word in ("results", "dead")}
+        checked["horizon"] = len(names)
+        gone = list(history.trimmed(look, names))
+        yield from gone
+        checked["epochs"] = sum(record.exec != BEGINNING for record in settled)
+        yield from history.epochs(look, settled, tasks.placed, clock_went_back(settled))
+        checked["settled_once"] = len(settled)
+        yield from history.settled_once(settled, self._done_memory)
+        checked["one_place"] = len(tasks.placed)
+        yield from self._places(tasks, last_of)
+        if tasks.at_once:
+            yield from places.unwatched(tasks, look.held)
+        letters = dead.letters_of(self._client, self._keys, look.dead.last)
+        if not gone:
+            alive = {each.key for each in tasks.placed}
+            yield from dead.dead_letters(settled, letters, look.dead, alive | last_of.keys())
+        checked["counters"] = len(look.counters)
+        yield from counts.counters(look, tasks)
+        checked["conservation"] = sum(
+            n for c, n in look.counters.items() if c.startswith("accepted:")
+        )
+        yield from counts.conservation(look, None if gone else settled)
+
+    def _places(self, tasks: Tasks, last_of: Mapping[bytes, Settled]) -> Iterator[Violation]:
+        live = [each.key for each in tasks.placed if each.place in LIVE_PLACES]
+        done = confirm.remembered(self._client, self._keys, live)
+        doubts = places.doubts_of_places(tasks, done, last_of)
+        for violation, _ in confirm.still_wrong(self._client, self._keys, doubts):
+            yield violation
