@@ -63,6 +63,24 @@ def test_work_goes_on_after_a_flush(pool: str, cluster_of: Any, make_server: Any
         assert count <= 2, (kind, program.tail(60))
 
 
+def test_an_idle_worker_with_a_long_lease(cluster_of: Any, make_server: Any) -> None:
+    """The slots of a worker that has nothing to say are known again as soon as others'.
+
+    Seen to fail when a worker renewed three times per lease and not more: the next task waited for
+    half a minute, and for up to ten seconds at the default lease.
+    """
+    cluster = cluster_of(make_server("valkey"), lease=90.0)
+    cluster.scheduler()
+    cluster.worker("threads", 4)
+    cluster.send("noop")
+    cluster.assert_clean()
+    cluster.client.flushall()
+    started = time.monotonic()
+    cluster.submitted = [cluster.send("nap", 0.0)]
+    cluster.assert_clean()
+    assert time.monotonic() - started < 4 + BUSY
+
+
 def test_flushed_all_the_while(cluster_of: Any, make_server: Any) -> None:
     """Ten flushes under load: logs stay quiet, and what is accepted afterwards is settled once."""
     cluster = cluster_of(make_server("valkey"), lease=1.0)

@@ -29,8 +29,14 @@ _FOLDER = files("tq_celery.store") / "lua"
 _LINE = re.compile(r"user_script:(\d+)")
 #: A Sentinel within redis-py's account of its client.
 _SENTINEL = re.compile(r"\bhost=([^,()]+),port=(\d+)")
-#: First words of server errors that pass by themselves.
-_PASSING = ("LOADING", "READONLY", "OOM", "MISCONF", "BUSY", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN")
+#: First words of server errors that pass by themselves; a server that becomes a replica ends the
+#: reads that block on it with UNBLOCKED.
+_PASSING = (
+    "LOADING", "READONLY", "OOM", "MISCONF", "BUSY", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN",
+    "UNBLOCKED",
+)  # fmt: skip
+#: What redis-py puts before the answer to one command of a pipeline.
+_PIPELINED = " of pipeline caused error: "
 #: Errors from which redis-py takes that word away.
 _WORDLESS = {
     redis.exceptions.BusyLoadingError: "LOADING",
@@ -126,7 +132,8 @@ def _refusal(error: Exception) -> str:
         if isinstance(error, kind):
             return word
     if isinstance(error, ResponseError):
-        return next((word for word in _PASSING if str(error).startswith(word)), "")
+        text = str(error).rpartition(_PIPELINED)[2]
+        return next((word for word in _PASSING if text.startswith(word)), "")
     return ""
 
 

@@ -15,6 +15,9 @@ __all__ = ["Lease"]
 
 #: Renewals per lease.
 RENEWALS = 3
+#: Most seconds between two renewals: to a server that was emptied, or whose clock jumped ahead, the
+#: worker's slots are unknown until the next one.
+LONGEST_REST = 3.0
 
 
 class Lease:
@@ -45,7 +48,7 @@ class Lease:
         # The server counted from some moment after `started`.
         held = started <= self.until and reply.status == "renewed"
         self.until = started + self.seconds
-        self._due = started + self.seconds / RENEWALS
+        self._due = started + min(self.seconds / RENEWALS, LONGEST_REST)
         self.announced = announcement
         return held
 
