@@ -116,6 +116,7 @@ class SentinelCluster:
         self.proxy: FaultProxy
         self._sentinels: list[int] = []
         self._clients: dict[int, Any] = {}
+        self._stalled = False
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -237,6 +238,7 @@ class SentinelCluster:
     def stall_replication(self) -> None:
         """Hold back all that is sent between primary and replicas; no end learns of it."""
         self.proxy.stall(replicas=True)
+        self._stalled = True
 
     def kill_primary(self) -> Death:
         """Kill the primary (SIGKILL) and return the state in which it died.
@@ -249,14 +251,13 @@ class SentinelCluster:
         at = time.time_ns() // 1_000_000
         os.kill(self.primary.pid, signal.SIGKILL)
         self.primary.halt()  # collects it
-        reached: list[tuple[int, ...]] = []
 
-        def settled() -> bool:
-            reached.append(tuple(link.offset for link in self.links()))
-            return len(reached) > 1 and reached[-1] == reached[-2]
+        def read() -> bool:
+            # a replica knows that its link has ended when it has read all that had arrived
+            return self._stalled or not any(link.up for link in self.links())
 
-        until(settled, "the replicas to have read what had arrived", START, pause=0.05)
-        return Death(at, offset, up, reached[-1])
+        until(read, "the replicas to have read what had arrived", START)
+        return Death(at, offset, up, tuple(link.offset for link in self.links()))
 
     def promoted(self, timeout: float = PROMOTION) -> EmbeddedServer:
         """Wait until the Sentinels have promoted a replica which the other follows; return it."""

@@ -17,17 +17,15 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest) -> Iterator[SentinelCluster]:
-    kind = getattr(request, "param", "redis")
+def cluster() -> Iterator[SentinelCluster]:
     try:
-        server_binary(kind)
+        server_binary("redis")
     except BenchError as missing:
         pytest.skip(str(missing))
-    with SentinelCluster(kind, down_after=1.0) as made:
+    with SentinelCluster("redis", down_after=1.0) as made:
         yield made
 
 
-@pytest.mark.parametrize("cluster", ["redis", "valkey"], indirect=True)
 def test_what_was_written_after_the_cut_dies_with_the_primary(cluster: SentinelCluster) -> None:
     """The client goes on through the same address, and finds the promoted replica by itself.
 
