@@ -174,3 +174,57 @@ def test_an_end_that_cannot_be_written_yet_is_one_end_for_the_read_ahead(
 
 def away(*_: object) -> None:
     raise StoreUnavailableError("complete", "it is away")
+
+
+def test_after_a_failure_the_worker_is_announced_at_once(reader: Reader, store: RedisStore) -> None:
+    """The server may be another one by then, which has not heard of the worker or of its epoch.
+
+    Seen to fail when the next renewal was as far off as after any other.
+    """
+    reader.turn()
+    store.client.delete(*map(store.keys.name, ("workers", "announcements")))
+    reader.turn()
+    assert store.workers()[0] == [], "it is not due yet"
+    reader._failed(None)
+    reader.turn()
+    assert [each.worker for each in store.workers()[0]] == [reader.name]
+
+
+def test_a_worker_that_hears_nothing_does_not_renew(
+    reader: Reader, store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its calls arrive and their answers are lost: it must lapse, for it settles nothing.
+
+    Seen to fail when the first call after a failure was the renewal.
+    """
+    reader.turn()
+    store.client.zadd(store.keys.name("workers"), {reader.name: 1})
+    reader._failed(None)
+
+    def unheard(*args: Any) -> dict[str, str]:
+        raise StoreUnavailableError("seed", "no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reader.store, "config", unheard)
+        with pytest.raises(StoreUnavailableError):
+            reader.turn()
+    assert store.client.zscore(store.keys.name("workers"), reader.name) == 1
+    reader.turn()
+    assert store.workers()[0][0].expires > store.workers()[1]
+
+
+def test_what_was_handed_over_is_announced(reader: Reader, store: RedisStore) -> None:
+    """The epoch of the first task and when it was dispatched, for the leader to read."""
+    reader.turn()
+    store.submit(task("n", queue="q"), NO_LIMITS)
+    admit_all(store, 41)
+    assert store.dispatch(41, ["q"], 1, 1).count == 1
+
+    def announced() -> bool:
+        reader.turn()
+        return store.workers()[0][0].epoch == 41
+
+    wait_until(announced, "the worker announces the epoch")
+    (held,) = reader.table.waiting
+    first = int(held.delivery.token.entry.partition(b"-")[0])
+    assert store.workers()[0][0].epoch_since == first

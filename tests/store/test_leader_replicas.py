@@ -14,12 +14,12 @@ from tq_celery.settings import Settings
 from tq_celery.store.redis_store import RedisStore
 
 #: TTL of the lease, ms.
-TTL = 4_000
+TTL = 1_000
 
 
 @pytest.fixture
 def primary() -> Iterator[ValkeyServer]:
-    with ValkeyServer() as server:
+    with ValkeyServer(config={"repl-diskless-sync-delay": "0"}) as server:
         yield server
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tq_celery.states import Outcome
 from tq_celery.store.contract import Delivery, Return, Token
+from tq_celery.worker.epochs import AWAY, Epochs
 from tq_celery.worker.timings import Timings
 from tq_celery.worker.wakeup import Wakeup
 
@@ -98,6 +99,8 @@ class DeliveryTable:
         self.forgotten: deque[Any] = deque()
         #: What the I/O thread still has to write to the store; times are monotonic seconds.
         self.outbox: deque[Departure] = deque()
+        #: The newest epoch of what was taken in.
+        self.epochs = Epochs()
         #: Counts the ends of tasks; None where nobody asks.
         self.timings: Timings | None = None
         #: Writes the spans of settled tasks; None when tracing is off.
@@ -112,9 +115,14 @@ class DeliveryTable:
         self.departed.close()
 
     def take(self, deliveries: Iterable[Delivery], now: float) -> None:
-        """Take in deliveries just read."""
-        waiting, fetched = self.waiting, self.fetched
+        """Take in deliveries just read; a superseded leader's go back at once."""
+        waiting, fetched, epochs = self.waiting, self.fetched, self.epochs
         for delivery in deliveries:
+            token = delivery.token
+            if token.epoch != epochs.newest and epochs.refuses(token, now):
+                self.outbox.append(Return(token, False, AWAY))
+                self.departed.set()
+                continue
             held = Held(delivery, now)
             waiting[held] = None
             fetched.append(held)

@@ -181,6 +181,8 @@ class Reader:
             self.table.timings.count(now, self.lease.store_time)
         self.revocations.begin(self.settings)
         self._current = offer = self.offer()
+        if self._recover:
+            self.store.config()  # a renewal may arrive from a worker that hears nothing
         self._keep_lease(now, offer)
         if self._recover:
             self._recover_handed_out(offer)
@@ -299,8 +301,10 @@ class Reader:
         announcement = WorkerAnnouncement(
             self.name, offer.queues if offer.open else (), slots, self._ahead,
             host=socket.gethostname(), pid=os.getpid(), pool=self.pool,
+            epoch=self.table.epochs.newest, epoch_since=self.table.epochs.since,
         )  # fmt: skip
-        if self.lease.due(now) > 0 and not self.lease.changed(announcement):
+        # after a failure the server may be another one, which is to know what we offer at once
+        if not self._recover and self.lease.due(now) > 0 and not self.lease.changed(announcement):
             return
         held = self.lease.renew(self.store, announcement)
         self.heard = monotonic()
@@ -314,8 +318,7 @@ class Reader:
 
     def _recover_handed_out(self, offer: Offer) -> None:
         """Take in deliveries whose reply was lost on a broken connection."""
-        known = self.table.tokens()
-        known.update(item.token for item in self._unsent)
+        known = self.table.tokens() | {item.token for item in self._unsent}
         found = self.split.handed_out(self.name, offer.queues)
         lost = [delivery for delivery in found if delivery.token not in known]
         if lost:
@@ -351,9 +354,7 @@ class Reader:
             self.table.arrived.set()
 
     def _close_obituaries(self) -> None:
-        written: list[Obituary] = []
-        while self.written and len(written) < MAX_BATCH:
-            written.append(self.written.popleft())
+        written = [self.written.popleft() for _ in range(min(len(self.written), MAX_BATCH))]
         if written:
             self.store.close_obituaries(written)
 
