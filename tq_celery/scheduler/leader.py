@@ -208,7 +208,8 @@ class Election(Loop):
             if epochs.refused(grant):
                 log.warning("another leads under an epoch of ours", epoch=grant.in_force)
                 return 0.0  # with a floor above it, the next attempt has that leader elected anew
-            self._await(grant.remaining / 1000)
+            # a lease that seems to last longer is one whose server's clock was set back
+            self._await(min(grant.remaining / 1000, self._ttl))
             return 0.0
         epochs.granted(grant)
         try:

@@ -133,6 +133,25 @@ def test_a_follower_sleeps_for_the_rest_of_the_lease_and_does_not_poll(lease: Le
     assert sum(lease.waited) == 1200
 
 
+def test_a_follower_asks_again_after_one_ttl_whatever_is_left_of_the_lease(lease: Lease) -> None:
+    """A server whose clock is set back an hour says that the lease has an hour left.
+
+    The leader's next renewal makes it a TTL again. Seen to fail when a follower slept for what it
+    had been told: a leader that died within that hour was not missed before its end.
+    """
+    one, leads_one = candidate(lease, "one")
+    two, leads_two = candidate(lease, "two")
+    one.run_once()
+    lease.until += 3600.0
+    two.run_once()
+    assert sum(lease.waited) == TTL * 1000
+    one.run_once()
+    lease.clock.now += TTL  # the leader is dead
+    two.run_once()
+    assert leads_two.epoch() == 2
+    assert leads_one.epoch() == 0
+
+
 def test_a_release_at_the_very_end_of_a_wait_is_noticed(lease: Lease, clock: Clock) -> None:
     """Seen to fail when the length of the wait told: the standby slept on for a whole lease."""
     lease.owner, lease.until = "other", clock.now + 30.0
