@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from bench.harness.failures.scene import Scene
 from bench.harness.process import Process, until
 from bench.harness.report import progress
 from tq_celery.embedded import free_port
+from tq_celery.store.verify import verify
 
 __all__ = ["Cluster", "Found", "blocks", "reason", "torment"]
 
@@ -29,7 +29,7 @@ WARM_UP = 1.0
 #: The load is steady when no more tasks wait than are sent in this time (seconds) ...
 WAITING = 0.05
 #: ... for so long (seconds).
-STEADY = 0.5
+STEADY = 1.0
 #: Seconds beyond the lease within which a cluster without a standby is watched.
 BEYOND = 1.0
 #: Longer than any cluster lives, seconds: the load ends when it is told to.
@@ -236,5 +236,5 @@ class Cluster:
         return Grants(found[b"granted"], found[b"released"])
 
     def _violations(self) -> list[str]:
-        counted = Counter(self.scene.left())
-        return [f"{what}: {size} left" for what, size in counted.items() if size]
+        verified = verify(self.scene.client, self.scene.keys)
+        return [f"{each.promise}: {each.message} ({each.id})" for each in verified.violations]
