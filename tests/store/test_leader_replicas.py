@@ -49,17 +49,13 @@ def test_without_a_replica_nobody_leads(store: RedisStore) -> None:
     assert store.client.get(store.keys.name("epoch")) == b"1", "and gets another epoch"
 
 
-def test_a_replica_that_follows_has_the_grant(store: RedisStore, replica: ValkeyServer) -> None:
+def test_a_replica_has_the_grant_or_is_waited_for(store: RedisStore, replica: ValkeyServer) -> None:
+    """One that lags is waited for, and no longer than a quarter of the TTL."""
     assert store.elect("a", TTL).epoch == 1
     client = replica.client()
     assert client.get(store.keys.name("epoch")) == b"1"
     client.close()
     assert store.elect("b", TTL).epoch == 0, "who is refused asks no replica"
-
-
-def test_a_replica_that_lags_is_waited_for_and_no_longer_than_that(
-    store: RedisStore, replica: ValkeyServer
-) -> None:
     replica.pause()
     try:
         began = time.monotonic()

@@ -6,18 +6,14 @@ keeps tasks from running or can lose them; a *warn* is something an operator sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
 
 from tq_celery.cli import names
 from tq_celery.cli.durations import format_age
-from tq_celery.store.health import ServerFacts
-from tq_celery.store.views import Overview
+from tq_celery.cli.findings import Facts, Finding, Found, Level
+from tq_celery.cli.losses import eviction, grants, persistence, replication, results
 
 __all__ = ["NAMESPACE_CHECKS", "SERVER_CHECKS", "Facts", "Finding", "Level", "examine"]
-
-Level = Literal["ok", "warn", "error"]
 
 #: Oldest servers that have what the scripts need.
 FLOOR = {"redis": (7, 0), "valkey": (8, 0)}
@@ -29,29 +25,6 @@ BEHIND = 10_000
 FULL = 0.9
 #: Tenants or queues named in one finding.
 NAMED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Everything the checks look at. ``foreign`` maps keys of the wrong type to that type."""
-
-    server: ServerFacts
-    view: Overview
-    foreign: Mapping[str, str]
-    schema: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One sentence about one thing, and what to do about it (empty when it is right)."""
-
-    check: str
-    level: Level
-    message: str
-    action: str = ""
-
-
-Found = Iterator[tuple[Level, str, str]]
 
 
 def version(facts: Facts) -> Found:
@@ -98,25 +71,6 @@ def cluster(facts: Facts) -> Found:
         )
 
 
-def eviction(facts: Facts) -> Found:
-    """Can the server throw away our keys?"""
-    policy = facts.server.eviction
-    if policy is None:
-        yield (
-            "warn",
-            "the server does not tell its eviction policy",
-            "make sure that maxmemory-policy is noeviction",
-        )
-    elif policy != "noeviction":
-        yield (
-            "error",
-            f"the server evicts keys when memory runs out (maxmemory-policy {policy})",
-            "set maxmemory-policy to noeviction",
-        )
-    else:
-        yield "ok", "the server evicts nothing", ""
-
-
 def memory(facts: Facts) -> Found:
     """Is there room for more tasks?"""
     used, limit = facts.server.used_memory, facts.server.max_memory
@@ -125,57 +79,6 @@ def memory(facts: Facts) -> Found:
             "warn",
             f"the server uses {used / limit:.0%} of its maxmemory",
             "give it more memory, or bound what may wait with tq_max_pending",
-        )
-
-
-def persistence(facts: Facts) -> Found:
-    """What does a restart of the server lose?"""
-    server = facts.server
-    if server.saving_fails:
-        yield (
-            "error",
-            "the server could not save its data the last time it tried",
-            "look at its log; usually the disk is full",
-        )
-    elif server.aof is None:
-        yield (
-            "warn",
-            "the server does not tell this user what it keeps on disk",
-            "make sure that appendonly is yes, or allow the user INFO",
-        )
-    elif server.aof and server.appendfsync == "no":
-        yield (
-            "warn",
-            "the append-only file is never synced by the server itself",
-            "set appendfsync to everysec or always",
-        )
-    elif server.aof:
-        yield "ok", f"the append-only file is on (appendfsync {server.appendfsync or '?'})", ""
-    elif server.snapshots:
-        yield (
-            "warn",
-            "the server keeps snapshots only; a restart loses what came after the last one",
-            "set appendonly to yes",
-        )
-    else:
-        yield (
-            "warn",
-            "the server keeps nothing on disk; a restart loses every accepted task",
-            "set appendonly to yes",
-        )
-
-
-def replication(facts: Facts) -> Found:
-    """Can a failover lose acknowledged tasks unseen?"""
-    server = facts.server
-    if server.replicas and server.min_replicas == 0:
-        yield (
-            "warn",
-            (
-                f"the server has {server.replicas} replicas and min-replicas-to-write is 0; "
-                "a primary cut off from them still accepts tasks that a failover loses"
-            ),
-            "set min-replicas-to-write to 1",
         )
 
 
@@ -348,6 +251,8 @@ SERVER_CHECKS: tuple[Callable[[Facts], Found], ...] = (
     memory,
     persistence,
     replication,
+    grants,
+    results,
     clock,
     schema,
 )

@@ -31,13 +31,16 @@ def doctor(session: Session) -> None:
     from tq_celery.store.operator import SCHEMA
     from tq_celery.store.views import empty_overview
 
-    inspector = session.inspector
+    inspector, settings = session.inspector, session.settings
     foreign = foreign_keys(inspector.client, inspector.keys)
     facts = Facts(
         server=server_facts(inspector.client, inspector.keys),
         view=empty_overview(inspector.keys.namespace) if foreign else inspector.overview(),
         foreign=foreign,
         schema=str(SCHEMA),
+        sentinels=settings.url.startswith("sentinel://"),
+        leader_replicas=settings.leader_replicas,
+        results_maxlen=settings.results_maxlen,
     )
     findings = examine(facts)
     counts = {level: sum(f.level == level for f in findings) for level in COLOURS}

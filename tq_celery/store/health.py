@@ -74,6 +74,7 @@ class ServerFacts:
     snapshots: bool | None
     saving_fails: bool
     min_replicas: int | None
+    max_lag: int | None
     used_memory: int
     max_memory: int
     skew: float
@@ -93,6 +94,7 @@ def server_facts(client: redis.Redis, keys: Keys) -> ServerFacts:
     version = str(info.get(f"{product}_version") or info.get("redis_version", "0"))
     aof = info.get("aof_enabled")
     minimum, save = _setting(client, "min-replicas-to-write"), _setting(client, "save")
+    lag = _setting(client, "min-replicas-max-lag")
     skew, round_trip = _clock(client)
     return ServerFacts(
         product=product,
@@ -106,6 +108,7 @@ def server_facts(client: redis.Redis, keys: Keys) -> ServerFacts:
         saving_fails="err"
         in (info.get("rdb_last_bgsave_status"), info.get("aof_last_write_status")),
         min_replicas=None if minimum is None else int(minimum),
+        max_lag=None if lag is None else int(lag),
         used_memory=int(info.get("used_memory", 0)),
         max_memory=int(info.get("maxmemory", 0)),
         skew=skew,

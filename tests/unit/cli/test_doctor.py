@@ -23,10 +23,11 @@ SERVER = ServerFacts(
     replicas=0,
     eviction="noeviction",
     aof=True,
-    appendfsync="everysec",
+    appendfsync="always",
     snapshots=True,
     saving_fails=False,
     min_replicas=0,
+    max_lag=10,
     used_memory=10,
     max_memory=0,
     skew=1.0,
@@ -101,7 +102,13 @@ WRONG = [
     ("persistence", "warn", server(aof=None), "allow the user INFO"),
     ("persistence", "warn", server(appendfsync="no"), "never synced"),
     ("persistence", "error", server(saving_fails=True), "could not save"),
+    ("persistence", "warn", server(appendfsync="everysec"), "once a second"),
     ("replication", "warn", server(replicas=2), "min-replicas-to-write is 0"),
+    ("replication", "warn", server(replicas=2, min_replicas=1, max_lag=0), "max-lag is 0"),
+    ("replication", "warn", server(replicas=2, min_replicas=1, max_lag=60), "max-lag is 60"),
+    ("replication", "warn", replace(HEALTHY, sentinels=True), "no replica"),
+    ("grants", "warn", server(replicas=2), "or tq_leader_replicas"),
+    ("grants", "error", replace(HEALTHY, leader_replicas=1), "1 and 0 replicas follow"),
     ("clock", "warn", server(skew=90_000), "1m30s ahead of"),
     ("clock", "warn", server(skew=-5_000), "5.0s behind"),
     ("schema", "error", view(config={"schema": "2", "policy": "wfq"}), "schema 2"),
@@ -135,7 +142,30 @@ def test_what_is_wrong_is_said_with_what_to_do(
 
 def test_every_check_can_find_something() -> None:
     known = {check.__name__ for check in checks.SERVER_CHECKS + checks.NAMESPACE_CHECKS}
-    assert {check for check, *_ in WRONG} == known
+    assert {check for check, *_ in WRONG} == known - {"results"}, "which only tells"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        server(replicas=2, min_replicas=1),
+        server(replicas=2, min_replicas=1, max_lag=5),
+        replace(server(replicas=2, min_replicas=1), sentinels=True, leader_replicas=2),
+        server(min_replicas=None, max_lag=None),
+    ],
+    ids=["guarded", "guarded closely", "all guards", "a server that tells nothing"],
+)
+def test_replicas_that_are_guarded_are_nothing_to_warn_of(facts: Facts) -> None:
+    assert {finding.level for finding in examine(facts)} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"), [(None, "every result is kept"), (100_000, "about 100,000 results")]
+)
+def test_how_far_verify_can_look_is_told(kept: int | None, words: str) -> None:
+    (found,) = [f for f in examine(replace(HEALTHY, results_maxlen=kept)) if f.check == "results"]
+    assert (found.level, found.action) == ("ok", "")
+    assert words in found.message
 
 
 def test_nobody_leads_and_nothing_waits() -> None:
@@ -197,4 +227,5 @@ def test_facts_of_real_servers(make_server, kind: str) -> None:
     assert facts.version >= checks.FLOOR[kind]
     assert facts.aof is True
     assert facts.role == "master"
+    assert (facts.min_replicas, facts.max_lag) == (0, 10)
     assert abs(facts.skew) < 1_000
