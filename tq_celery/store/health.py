@@ -45,6 +45,7 @@ KEY_TYPES = {
     "caps": "hash",
     "paused_tenants": "set",
     "paused_queues": "set",
+    "changes": "hash",
     "counters": "hash",
     "service": "hash",
     "accounted": "string",

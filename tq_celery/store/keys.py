@@ -53,6 +53,8 @@ running                       hash    tenant -> dispatched, not settled; scripts
 weights, caps                 hash    tenant -> weight, max_running; operator; kept
 paused_tenants                set     tenants that are paused; operator; kept
 paused_queues                 set     queues that are paused; operator; kept
+changes                       hash    rule of dispatching -> ms of its last change; operator,
+                                      leader; kept
 counters                      hash    ``<word>:<queue>`` -> count; scripts; kept
 service                       hash    tenant -> service it got and how long it waited, packed;
                                       settle, account; kept for an hour after a tenant's last

@@ -154,6 +154,10 @@ class MemoryLab:
                 )
                 for r in ns.results
             ],
+            delivered=[
+                _delivered(r.key, r.entry, r.dispatched, unpack_record(r.record).paid)
+                for r in ns.results
+            ],
             dead=[(letter.record[48:], letter.reason) for letter in ns.dead.values()],
             fence=ns.fence,
         )
@@ -291,6 +295,10 @@ class RedisLab:
             )
             for f in records
         ]  # fmt: skip
+        view.delivered = [
+            _delivered(_key(f), f[b"entry"], int(f[b"dispatched"]), int(f[b"redelivered"]))
+            for f in records
+        ]
         view.dead = [
             (fields.get(b"key", b""), fields[b"reason"].decode())
             for _, fields in self._stream(prefix.name("dead"))
@@ -359,10 +367,20 @@ def _delayed(member: bytes) -> tuple[str, bytes, bytes, int, int]:
     return queue, tenant, task.key, task.attempts, task.paid
 
 
+def _key(f: dict[bytes, bytes]) -> bytes:
+    return b".".join((f[b"nesting"], f[b"retries"], f[b"generation"], f[b"id"]))
+
+
+def _delivered(
+    key: bytes, entry: bytes, dispatched: int, paid: int
+) -> tuple[bytes, int | None, bool]:
+    since = int(entry.partition(b"-")[0]) - dispatched if entry else None
+    return key, since, bool(paid)
+
+
 def _result(f: dict[bytes, bytes]) -> tuple[Any, ...]:
-    key = b".".join((f[b"nesting"], f[b"retries"], f[b"generation"], f[b"id"]))
     return (
-        key,
+        _key(f),
         f[b"queue"].decode(),
         f[b"tenant"],
         f[b"outcome"].decode(),

@@ -182,6 +182,7 @@ def test_flows(lab: Lab) -> None:
         "promoted:q": 1,
         "returned:q": 3,
         "reclaimed:q": 7,
+        "capacity:q": 10**9,
     }
 
 

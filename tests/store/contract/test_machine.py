@@ -335,6 +335,7 @@ class Life(StoppingRules, OperatorRules):
             # in which order a purge finds what it removes is nobody's business
             view.results.sort()
             view.ends.sort(key=repr)
+            view.delivered.sort(key=repr)
             view.obituary = {queue: sorted(each) for queue, each in view.obituary.items()}
         found = differences(mine, theirs)
         assert not found, found

@@ -370,6 +370,7 @@ def test_nothing_is_left_when_all_is_done(lab: Lab) -> None:
                 done=view.done,
                 results=view.results,
                 ends=view.ends,
+                delivered=view.delivered,
                 service={b"t": (50_000, 50, 0)},
                 flows=view.flows,
                 virtual=view.virtual,

@@ -12,7 +12,8 @@ __all__ = ["FLOWS", "TIMES", "View", "Waiting", "differences", "split_counters",
 Waiting = tuple[bytes, float, int, int]
 #: Words of the counters that say what has happened, where the others say where tasks are.
 FLOWS = frozenset(
-    "admitted promoted reclaimed returned repeated resettled due missed service other".split()
+    "admitted promoted reclaimed returned repeated resettled due missed service other "
+    "capacity".split()
 )
 #: Counters of times, which differ between two runs of the same steps.
 TIMES = ("other:waited", "longest0:", "longest1:", "slot_ms:")
@@ -57,6 +58,9 @@ class View:
     draining: set[bytes] = field(default_factory=set)
     #: (key, queue, tenant, outcome, attempts, worker, epoch) in order
     results: list[tuple[Any, ...]] = field(default_factory=list)
+    #: (key, ms between its last exec entry and its dispatch, None without an entry; whether it had
+    #: been delivered before), in order
+    delivered: list[tuple[bytes, int | None, bool]] = field(default_factory=list)
     #: (queue, tenant, outcome, microseconds it ran, whether it was dispatched, whether it was late;
     #: None without a deadline), in order
     ends: list[tuple[str, bytes, str, int, bool, bool | None]] = field(default_factory=list)

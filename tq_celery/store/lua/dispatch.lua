@@ -6,7 +6,7 @@
 -- ARGV[3] most tasks in this call
 -- ARGV[4...] queues, consumed by the same workers
 -- RETURNS {moved, 1 when work is left without credit, in flight per queue ...}; error TQFENCED
---#include keys counts fence wake context heads rebase taken race deliver
+--#include keys counts fence wake context heads changed rebase taken race deliver capacity
 local epoch = tonumber(ARGV[1])
 local refusal = fenced(epoch)
 if refusal then return refusal end
@@ -15,18 +15,12 @@ load_context()
 local flying, used = {}, 0
 for i = 4, #ARGV do
   local queue = ARGV[i]
-  flying[queue] = tonumber(redis.call('HGET', key('counters'), 'dispatched:' .. queue) or '0')
+  flying[queue] = in_flight(queue)
   used = used + flying[queue]
   if redis.call('SISMEMBER', key('paused_queues'), queue) == 0 then queues[#queues + 1] = queue end
 end
-local credit = tonumber(ARGV[2]) - used
-if context.max_running then
-  local total = 0
-  for _, queue in ipairs(redis.call('SMEMBERS', key('queues'))) do
-    total = total + tonumber(redis.call('HGET', key('counters'), 'dispatched:' .. queue) or '0')
-  end
-  credit = math.min(credit, context.max_running - total)
-end
+local capacity = tonumber(ARGV[2])
+local credit = math.min(capacity - used, room_under_cap())
 local want = math.min(credit, tonumber(ARGV[3]))
 
 local waiting = {}
@@ -93,6 +87,7 @@ for queue, batch in pairs(handed) do
   count('pending', queue, -batch.n / 2)
   flying[queue] = flying[queue] + batch.n / 2
 end
+if moved > 0 then note_capacity(queues[1], capacity, flying) end
 write_deliveries()
 write_back()
 if aside == 500 then wake('credit') end

@@ -6,7 +6,7 @@
 -- ARGV[3] order within a tenant: arrival, priority or deadline
 -- ARGV[4] seconds of waiting that weigh as one level of priority, '' = priority alone decides
 -- RETURNS the new generation, 0 when an earlier switch is unfinished
---#include keys wake
+--#include keys changed wake
 local queues = redis.call('SMEMBERS', key('queues'))
 for _, queue in ipairs(queues) do
   if redis.call('EXISTS', queue_key('stale', queue), queue_key('rerank', queue)) > 0 then
@@ -26,5 +26,6 @@ redis.call('HSET', key('config'), 'policy', ARGV[1], 'between', ARGV[2], 'order_
   'ageing', ARGV[4])
 redis.call('HSETNX', key('config'), 'generation', 1)
 local generation = redis.call('HINCRBY', key('config'), 'generation', 1)
+note_change('policy')
 wake('config')
 return generation

@@ -4,7 +4,7 @@
 -- ARGV[1] tenant
 -- ARGV[2] weight
 -- RETURNS number of heads that were re-scored
---#include keys counts context heads wake
+--#include keys counts context heads changed wake
 local tenant, rescored = ARGV[1], 0
 redis.call('HSET', key('weights'), tenant, ARGV[2])
 load_context()
@@ -19,5 +19,6 @@ if context.fair then
   end
 end
 write_back()
+note_change('weights')
 wake('config')
 return rescored

@@ -84,15 +84,16 @@ class Base:
         reason: str,
         epoch: int = 0,
         dispatched: int = 0,
+        entry: bytes = b"",
     ) -> None:
         """End a task that no worker has; whoever waits for it learns that by an obituary."""
         ns, key = self.ns, unpack_record(record).key
         digest, payload = ns.payload.get(key, (b"", None))
-        token = Token(queue, b"", epoch)
+        token = Token(queue, entry, epoch)
         run = Run(epoch, 0, tenant, 0.0, record, dispatched)
         self._settle(run, Settlement(token, outcome, digest, 0, ns.now), "")
-        entry = ns.entry_id()
-        ns.obituary[queue][entry] = Obituary(queue, entry, key, outcome, reason, payload)
+        told = ns.entry_id()
+        ns.obituary[queue][told] = Obituary(queue, told, key, outcome, reason, payload)
 
     def _bury(self, token: Token, run: Run, reason: str, worker: str) -> None:
         """Keep everything needed to requeue the task, and leave an obituary."""
@@ -128,9 +129,11 @@ class Base:
             digest, _ = ns.payload.pop(record.key, (b"", b""))
             self._settle(run, Settlement(token, superseded, digest, 0, ns.now), worker)
             return
-        record = replace(record, attempts=record.attempts + counted, paid=1)
+        spent = counted and record.attempts + 1 >= budget
+        paid = record.paid if spent else 1
+        record = replace(record, attempts=record.attempts + counted, paid=paid)
         run.record = pack_record(record)
-        if counted and record.attempts >= budget:
+        if spent:
             self._bury(token, run, reason, worker)
         elif delay > 0:
             member = pack_delayed(queue, tenant, run.record)

@@ -169,10 +169,20 @@ class Lead(Base):
             ns.move(queue, "pending", "dispatched")
             index.charge(queue, tenant, score)
             moved += 1
+        if moved:
+            self._note_capacity(queues, asked[0], capacity)
         starved = moved >= credit and any(ns.heads[queue] for queue in asked)
         ns.starved = ns.starved or starved
         counts = {queue: ns.counters["dispatched", queue] for queue in queues}
         return Dispatched(moved, starved, counts)
+
+    def _note_capacity(self, queues: Sequence[str], first: str, capacity: int) -> None:
+        """Keep the greatest capacity that the group of queues was ever given."""
+        counters, index = self.ns.counters, self.index
+        others = set(index.peers(first)) - set(queues)
+        capacity += sum(counters["dispatched", queue] for queue in others)
+        noted = ("capacity", index.group(first))
+        counters[noted] = max(counters[noted], capacity)
 
     def _holds(self, owner: str, epoch: int) -> bool:
         leader = self.ns.leader

@@ -63,6 +63,11 @@ class Result:
     settlement: Settlement
     worker: str
 
+    @property
+    def entry(self) -> bytes:
+        """The exec entry of its last delivery, empty when it ended outside a worker."""
+        return self.settlement.token.entry
+
 
 @dataclass(slots=True)
 class DeadLetter:

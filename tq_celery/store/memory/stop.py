@@ -192,14 +192,15 @@ class Stop(Base):
             if taken is None:
                 continue
             record, epoch, due, dispatched = taken
+            entry = item.member if item.where == "exec" else b""
             if outcome is Outcome.REVOKED:
                 self._end_outside(
-                    item.queue, item.tenant, record, outcome, reason, epoch, dispatched
+                    item.queue, item.tenant, record, outcome, reason, epoch, dispatched, entry
                 )
                 continue
             task = unpack_record(record)
             digest, payload = self.ns.payload.get(task.key, (b"", None))
-            token = Token(item.queue, item.member, epoch)
+            token = Token(item.queue, entry, epoch)
             run = Run(epoch, 0, item.tenant, 0.0, record, dispatched)
             self._settle(run, Settlement(token, outcome, digest, 0, self.ns.now), "")
             self.ns.draining[task.key] = Drained(

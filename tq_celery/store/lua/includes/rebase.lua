@@ -14,6 +14,7 @@ local function rebase(group, peers)
   redis.call('UNLINK', queue_key('starts', group))
   redis.call('HSET', key('virtual'), group, 0)
   context.virtual[group] = 0
+  note_change('virtual')
   wake('config')
   return true
 end

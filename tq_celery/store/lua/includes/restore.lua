@@ -17,10 +17,11 @@ local function restore(queue, entry, run, policy, limits, dead_maxlen, now)
   end
   local record = run.record
   local attempts = struct.unpack('>H', record, 46) + (policy.counted and 1 or 0)
-  record = string.sub(record, 1, 45) .. struct.pack('>H', math.min(attempts, 65535)) .. '\1'
-    .. string.sub(record, 49)
+  local spent = policy.counted and attempts >= policy.budget
+  record = string.sub(record, 1, 45) .. struct.pack('>H', math.min(attempts, 65535))
+    .. (spent and string.sub(record, 48, 48) or '\1') .. string.sub(record, 49)
   run.record = record
-  if policy.counted and attempts >= policy.budget then
+  if spent then
     bury_run(queue, entry, run, { reason = policy.reason, worker = policy.worker, started = 0,
       finished = now }, limits, dead_maxlen, now)
     return 'buried'

@@ -18,8 +18,8 @@ end
 local function settle(queue, entry, run, how, limits, remember)
   local record = run.record
   local task_key = string.sub(record, 49)
-  local arrived, _, cost, priority, deadline, submitted, admitted, attempts =
-    struct.unpack('>I8I4dBI8I8I8H', record)
+  local arrived, _, cost, priority, deadline, submitted, admitted, attempts, paid =
+    struct.unpack('>I8I4dBI8I8I8HB', record)
   local nesting, retries, generation, id = string.match(task_key, '^(%d+)%.(%d+)%.(%d+)%.(.*)$')
   local dispatched = entry and string.match(entry, '^%d+') or 0
   note_end(queue, run.tenant, how, deadline, entry and dispatched - arrived)
@@ -29,6 +29,7 @@ local function settle(queue, entry, run, how, limits, remember)
     'cost', cost, 'deadline', deadline, 'submitted', submitted, 'arrived', arrived,
     'admitted', admitted, 'dispatched', dispatched, 'started', how.started, 'finished', how.finished,
     'worker', how.worker, 'epoch', run.epoch, 'attempts', attempts, 'outcome', how.outcome,
+    'entry', entry or '', 'redelivered', paid,
   }
   append('results', limits[1], fields)
   if remember ~= false then redis.call('HSET', key('done:new'), task_key, how.digest) end
