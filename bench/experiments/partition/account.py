@@ -97,7 +97,7 @@ def faults(arm: Arm, plan: Plan, found: Account) -> list[str]:
             (len(found.settled_twice), "settled twice"),
             (len(found.unexplained), "started again without a cause"),
             (sum(found.left.values()), "left over"),
-            (len(found.violations), "violations"),
+            (len(found.violations), "promises broken, the first: " + "".join(found.violations[:1])),
         )
         if count
     ]

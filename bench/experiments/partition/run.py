@@ -15,6 +15,7 @@ from bench.harness.failures.records import lost, settled_twice, stale
 from bench.harness.failures.scene import Scene
 from bench.harness.proxy import FaultProxy
 from bench.harness.servers import redis_server
+from tq_celery.store.verify import verify
 
 __all__ = ["Trial", "partition"]
 
@@ -151,7 +152,9 @@ def _account(
         lost=lost(accepted, records),
         settled_twice=[key[0] for key in settled_twice(records)],
         left=scene.left(),
-        violations=[],
+        violations=[
+            f"{each.promise}: {each.id}: {each.message}" for each in verify(client, keys).violations
+        ],
     )
     drawn = dispatched if arm.side == "leader" else settled
     return account, [((at - window.cut) / 1000, cut_off) for at, cut_off in drawn]

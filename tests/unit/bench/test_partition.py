@@ -86,7 +86,7 @@ def test_a_good_trial_passes(side: str) -> None:
         ("leader-up-long", {"settled_twice": ["a", "b"]}, "2 settled twice"),
         ("leader-up-long", {"unexplained": ["a"]}, "1 started again without a cause"),
         ("leader-up-long", {"left": {"payload": 2}}, "2 left over"),
-        ("leader-up-long", {"violations": ["epochs"]}, "1 violations"),
+        ("leader-up-long", {"violations": ["epochs"]}, "1 promises broken, the first: epochs"),
         ("leader-up-long", {"resumed": 2.21}, "work went on after 2.21 s, not within 2.20 s"),
         ("leader-up-long", {"grants": 2}, "2 grants of leadership instead of 1"),
         ("leader-up-short", {"resumed": 0.6}, "1 grants of leadership instead of 0"),
