@@ -19,7 +19,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -225,9 +225,32 @@ class SentinelCluster:
 
     # -- faults --------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def _caught_up(self) -> Iterator[None]:
+        """Hold all writes until the replicas have what was written, and for the block.
+
+        What is destroyed later is then what was written after the fault, and not what was on its
+        way to the replicas by chance.
+        """
+        client = self.client(self.primary)
+        client.client_pause(round(START * 1000), all=False)
+        try:
+            offset = self.offset()
+            until(
+                lambda: min(link.offset for link in self.links()) >= offset,
+                "the replicas to have everything", START / 2, pause=0.002,
+            )  # fmt: skip
+            yield
+        finally:
+            client.client_unpause()
+
     def cut_replication(self) -> None:
-        """Cut both replicas off, and nobody else; returns once both ends know of it."""
-        self.proxy.cut(replicas=True)
+        """Cut both replicas off, and nobody else; returns once both ends know of it.
+
+        Up to the cut they have everything, after it nothing.
+        """
+        with self._caught_up():
+            self.proxy.cut(replicas=True)
 
         def shows() -> bool:
             none_left = not self._replication(self.primary)["connected_slaves"]
@@ -236,8 +259,12 @@ class SentinelCluster:
         until(shows, "the replicas to be cut off", START)
 
     def stall_replication(self) -> None:
-        """Hold back all that is sent between primary and replicas; no end learns of it."""
-        self.proxy.stall(replicas=True)
+        """Hold back all that is sent between primary and replicas; no end learns of it.
+
+        Up to then they have everything, after it nothing.
+        """
+        with self._caught_up():
+            self.proxy.stall(replicas=True)
         self._stalled = True
 
     def kill_primary(self) -> Death:
