@@ -18,17 +18,22 @@ from bench.experiments import (
     delaydrift,
     delayed,
     drain,
+    failover,
     fairgate,
+    guards,
     headtohead,
     latency,
     matrix,
+    partition,
     priority,
     race,
     realwork,
     repetitions,
     retrystorm,
     scrape,
+    serverfaults,
     soak,
+    storefault,
     submit,
     sweep,
 )
@@ -48,6 +53,11 @@ EXPERIMENTS = (
     priority.command,
     race.command,
     crash.command,
+    failover.command,
+    partition.command,
+    storefault.command,
+    serverfaults.command,
+    guards.command,
     retrystorm.command,
     fairgate.command,
     headtohead.command,
@@ -68,7 +78,7 @@ def main() -> None:
 def list_experiments() -> None:
     """Name the experiments and their questions."""
     for item in EXPERIMENTS:
-        print(f"{item.name:12}{item.help}")
+        print(f"{item.name:14}{item.help}")
 
 
 for experiment in EXPERIMENTS:
