@@ -19,7 +19,9 @@ class Plan:
     trials: int = 15
     rate: float = 1_100.0
     task_seconds: float = 0.002
-    slots: int = 8
+    #: More than the load needs, so that a worker that pauses for some milliseconds does not hold up
+    #: the dispatch that is to be measured.
+    slots: int = 32
     #: How long a trial of ``none`` watches.
     seconds: float = 20.0
     #: How long a resumed leader gets to misbehave.
