@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.experiments.guards.account import GUARDS, Guard, Shown, faults
+from bench.experiments.guards.chart import draw
 from bench.experiments.guards.patches import PATCHES, patched
 from bench.harness.errors import BenchError
 from tq_celery.store.scripts import SCRIPTS
@@ -98,3 +100,12 @@ def test_a_leader_without_trust_window_believes_for_ever() -> None:
     assert (honest.epoch(), trusting.epoch()) == (0, 3)
     trusting.refuse(3)
     assert trusting.epoch() == 0
+
+
+def test_the_chart_is_drawn(tmp_path: Path) -> None:
+    runs = {
+        guard.name: {"with": [SOUND], "without": [replace(SOUND, **SHOWN[guard.name])]}
+        for guard in GUARDS
+    }
+    draw(runs, tmp_path / "guards.png")
+    assert (tmp_path / "guards.png").read_bytes().startswith(b"\x89PNG")

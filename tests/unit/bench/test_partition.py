@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from bench.experiments.partition.account import (
     shares,
 )
 from bench.experiments.partition.arms import ARMS, Plan, named
+from bench.experiments.partition.chart import draw
+from bench.experiments.partition.run import Trial
 
 PLAN = Plan(ttl=2.0, lease=6.0, slack=0.2)
 WINDOW = Window(cut=1_000, healed=6_000)
@@ -103,3 +106,13 @@ def test_a_good_trial_passes(side: str) -> None:
 def test_each_fault_is_named(arm: str, change: dict[str, Any], words: str) -> None:
     found = replace(good(named(arm).side), **change)
     assert faults(named(arm), PLAN, found) == [words]
+
+
+def test_the_chart_is_drawn(tmp_path: Path) -> None:
+    moments = [(-0.5, True), (0.1, True), (2.1, False), (2.2, False)]
+    trials = {
+        arm: Trial(good(named(arm).side), moments, "redis 7")
+        for arm in ("leader-up-long", "worker-up-long", "worker-down-long")
+    }
+    draw(trials, tmp_path / "partition.png")
+    assert (tmp_path / "partition.png").read_bytes().startswith(b"\x89PNG")
