@@ -214,6 +214,7 @@ class Cluster:
         for program in reversed(self.programs):
             if program.alive:
                 program.kill()
+        self.app.tq.producers.close()
         self.app.close()
         self.store.close()
         self.client.close()

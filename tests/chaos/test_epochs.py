@@ -7,7 +7,9 @@ it forgets here it would forget as well where a replica took its place that was 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +151,30 @@ def test_a_worker_starts_nothing_of_a_superseded_leader(cluster_of: Any, make_se
     wait_until(lambda: cluster.run_of(late), "it runs under the next leader")
     assert cluster.client.get(cluster.keys.name("fence")) == b"42"
     cluster.assert_clean()
+
+
+@pytest.mark.parametrize("kind", ["valkey", "redis"])
+def test_nobody_leads_by_a_grant_that_no_replica_has(
+    kind: str, make_server: Callable[..., Any], namespace: str, tmp_path: Path
+) -> None:
+    """With ``leader_replicas``: the lease stays free, and is granted when a replica follows."""
+    server = make_server(kind, config={"repl-diskless-sync-delay": "0"})
+    lab = Lab(server, namespace, tmp_path, leader_replicas=1)
+    try:
+        started = time.monotonic()
+        schedulers = [lab.scheduler(), lab.scheduler()]
+        for each in schedulers:
+            wait_until(lambda: each.lines("NOREPLICAS 0 of 1 replicas"), "it tries")  # noqa: B023
+        lab.worker("q")
+        lab.submit(10)
+        replica = make_server(kind)
+        with closing(replica.client()) as client:
+            client.replicaof("127.0.0.1", server.port)
+        lab.leader()
+        lab.wait_dispatched(10)
+        lab.check_once()
+        assert sum(len(each.lines("leading: ")) for each in schedulers) == 1
+        for each in schedulers:
+            assert len(each.lines("NOREPLICAS")) <= time.monotonic() - started + 1
+    finally:
+        lab.close()
