@@ -12,6 +12,7 @@ WORDS = {
     "caught-up": "replicas follow",
     "cut-plain": "cut off,\nepochs counted by the server alone",
     "cut": "cut off",
+    "cut-workers-know": "cut off, and all schedulers\ndie as well",
     "cut-forgotten": "cut off, and all who knew\nthe epoch die as well",
     "cut-wait": "cut off,\nleader_replicas = 1",
     "cut-min-replicas": "cut off,\nmin-replicas-to-write 1",

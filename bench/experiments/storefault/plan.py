@@ -10,6 +10,8 @@ __all__ = ["ARMS", "Arm", "Plan"]
 #: ``none``: replicas follow; ``cut``: their connections are reset and refused; ``stall``: they stay
 #: open and nothing comes through, so that neither end knows.
 Fault = Literal["none", "cut", "stall"]
+#: Who dies with the primary, beside it.
+Dying = Literal["nobody", "schedulers", "everybody"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,9 @@ class Arm:
     """One state of affairs when the primary dies.
 
     ``plain``: schedulers that give epochs from the server's counter alone. ``leader_replicas``: the
-    setting. ``min_replicas``: the server's ``min-replicas-to-write``. ``forgets``: whoever knew the
-    last epoch dies with the primary. ``leads``: a second scheduler leads before it dies; None where
-    either may be.
+    setting. ``min_replicas``: the server's ``min-replicas-to-write``. ``dying``: who dies with the
+    primary, and what it knew of epochs with it. ``leads``: a second scheduler leads before it dies;
+    None where either may be.
     """
 
     name: str
@@ -52,7 +54,7 @@ class Arm:
     plain: bool = False
     leader_replicas: int = 0
     min_replicas: int = 0
-    forgets: bool = False
+    dying: Dying = "nobody"
     leads: bool | None = True
 
     def server(self, plan: Plan) -> dict[str, str]:
@@ -69,7 +71,8 @@ ARMS = {
         Arm("caught-up", "none"),
         Arm("cut-plain", "cut", plain=True),
         Arm("cut", "cut"),
-        Arm("cut-forgotten", "cut", forgets=True),
+        Arm("cut-workers-know", "cut", dying="schedulers"),
+        Arm("cut-forgotten", "cut", dying="everybody"),
         Arm("cut-wait", "cut", leader_replicas=1, leads=False),
         Arm("cut-min-replicas", "cut", min_replicas=1, leads=False),
         Arm("stall-min-replicas", "stall", min_replicas=1, leads=None),

@@ -50,8 +50,8 @@ class _Cast:
     def __init__(self, arm: Arm, scene: Scene, slots: int) -> None:
         self._arm, self._scene, self._slots = arm, scene, slots
 
-    def enter(self) -> None:
-        """Start schedulers, and a worker once one of them leads."""
+    def enter(self, *, worker: bool = True) -> None:
+        """Start schedulers, and then a worker."""
         before = len(self._scene.schedulers)
         for _ in range(SCHEDULERS):
             if self._arm.plain:
@@ -63,7 +63,8 @@ class _Cast:
             lambda: all("scheduler started" in each.output() for each in new),
             "the schedulers to start", LEADS,
         )  # fmt: skip
-        self._scene.worker("threads", self._slots)
+        if worker:
+            self._scene.worker("threads", self._slots)
 
     def terms(self) -> list[Lead]:
         """Return every term so far, of schedulers that have ended too."""
@@ -88,10 +89,18 @@ class _Cast:
         assert found[0] is not None
         return found[0]
 
-    def end(self) -> None:
-        """Kill everybody who knows an epoch."""
-        for process in (*self._scene.schedulers, *self._scene.workers):
+    def end(self, *, workers: bool) -> None:
+        """Kill all schedulers, and what they know of epochs with them."""
+        for process in (*self._scene.schedulers, *(self._scene.workers if workers else ())):
             signals.kill(process)
+
+    def await_newer(self, known: Sequence[Lead]) -> None:
+        """Wait until a scheduler leads under an epoch above all ``known``; raises BenchError."""
+        highest = max(epoch for epoch, _ in known)
+        until(
+            lambda: self.terms()[-1].epoch > highest, f"an epoch above {highest} to be led under",
+            LEADS,
+        )  # fmt: skip
 
 
 def trial(kind: str, plan: Plan, name: str, seed: int = 1) -> Trial:
@@ -138,20 +147,24 @@ def _run(plan: Plan, arm: Arm, cluster: SentinelCluster, scene: Scene, seed: int
     second = cast.await_leader(before) if arm.leads else cast.leader(before)
     if arm.leads is False and second is not None:
         raise BenchError(f"storefault, {arm.name}: somebody led before the primary died")
-    if second is not None and not arm.forgets:
-        signals.freeze(second)
+    returns = second if arm.dying == "nobody" else None
+    if returns is not None:
+        signals.freeze(returns)
     known, died = cast.terms(), time.monotonic()
     death = cluster.kill_primary()
     _in_effect(arm, death)
-    if arm.forgets:
-        cast.end()
+    everybody = arm.dying == "everybody"
+    if arm.dying != "nobody":
+        cast.end(workers=everybody)
     cluster.promoted()
-    if arm.forgets:
-        cast.enter()
+    if arm.dying != "nobody":
+        cast.enter(worker=everybody)
     cast.await_leader(known)
-    if second is not None and not arm.forgets:
+    if arm.dying == "schedulers":
+        cast.await_newer(known)
+    if returns is not None:
         time.sleep(plan.afterwards)
-        signals.resume(second)
+        signals.resume(returns)
     load.finish()
     scene.drained(DRAINS)
     records = dispatches(scene.client, scene.keys)

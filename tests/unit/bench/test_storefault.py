@@ -121,6 +121,9 @@ GOOD = {
     "caught-up": trial("caught-up"),
     "cut-plain": trial("cut-plain", given_twice=[2], destroyed=9),
     "cut": trial("cut", destroyed=9),
+    "cut-workers-know": trial(
+        "cut-workers-know", epochs=[1, 2, 2, 3], given_twice=[2], destroyed=9
+    ),
     "cut-forgotten": trial("cut-forgotten", given_twice=[2], destroyed=9),
     "cut-wait": trial("cut-wait", destroyed=9),
     "cut-min-replicas": trial("cut-min-replicas", refused=9),
@@ -142,6 +145,7 @@ def test_every_arm_can_pass(name: str) -> None:
         ("cut-wait", {"given_twice": [2]}, "epochs given twice: 2"),
         ("cut-min-replicas", {"destroyed": 1}, "1 accepted and destroyed"),
         ("cut-min-replicas", {"refused": 0}, "nothing was refused although"),
+        ("cut-workers-know", {"epochs": [1, 2, 2]}, "goes on under epoch 2, which was given twice"),
         ("stall-min-replicas", {"given_twice": [2]}, "epochs given twice: 2"),
         ("caught-up", {"lost": ["x", "y"]}, "2 accepted after the failover and lost"),
         ("caught-up", {"settled_twice": 3}, "3 settled twice"),
