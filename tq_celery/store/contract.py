@@ -287,11 +287,10 @@ class LeaderStore(Protocol):
     """What a scheduler needs. Methods with ``epoch`` raise FencedError without side effects."""
 
     def elect(self, owner: str, ttl: int, floor: int = 0) -> Grant:
-        """Take the lease for ``ttl`` ms if it is free.
+        """Take the lease for ``ttl`` ms if it is free, under an epoch above ``floor`` and all traces.
 
-        A grant's epoch is above ``floor`` and above every epoch that the store finds a trace of.
-        Where another owner leads under an epoch below ``floor``, its next renewal fails. Raises
-        StoreUnavailableError also for a grant that too few replicas have; it is then released.
+        Where another leads below ``floor``, its next renewal fails. Raises StoreUnavailableError
+        also for a grant that too few replicas have; it is then released.
         """
 
     def extend(self, owner: str, epoch: int, ttl: int) -> bool:
