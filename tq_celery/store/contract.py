@@ -287,7 +287,7 @@ class LeaderStore(Protocol):
     """What a scheduler needs. Methods with ``epoch`` raise FencedError without side effects."""
 
     def elect(self, owner: str, ttl: int, floor: int = 0) -> Grant:
-        """Take the lease for ``ttl`` ms if it is free, under an epoch above ``floor`` and all traces.
+        """Take a free lease for ``ttl`` ms, under an epoch above ``floor`` and all traces of one.
 
         Where another leads below ``floor``, its next renewal fails. Raises StoreUnavailableError
         also for a grant that too few replicas have; it is then released.
