@@ -25,7 +25,7 @@ COMMANDS = (
     "tenants pause default", "tenants resume default", "queues list", "queues pause celery",
     "queues resume celery", "dlq list", "dlq show {dead}", "dlq requeue {dead}", "dlq purge --all",
     "cancel nothing", "produce uniform --count 3", "explain {ended}", "top --once", "purge --yes",
-    "doctor",
+    "doctor", "verify",
 )  # fmt: skip
 #: ``scheduler`` runs all the time, the next two bring servers of their own, ``drain`` sends to the
 #: broker, which is Celery's client, and ``flower`` runs until it is ended (test_flower_page.py).

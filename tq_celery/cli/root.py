@@ -19,6 +19,7 @@ COMMANDS = {
     "purge": Lazy("tq_celery.cli.purge:purge", "Remove what waits, by queue and tenant."),
     "drain": Lazy("tq_celery.cli.drain:drain", "Move what waits back to the broker's queues."),
     "doctor": Lazy("tq_celery.cli.doctor:doctor", "Check server, scheduler and workers."),
+    "verify": Lazy("tq_celery.cli.verify:verify", "Check the books against what is promised."),
     "flower": Lazy("tq_celery.cli.flower:flower", "Run Flower with the Scheduler page."),
     "produce": Lazy("tq_celery.cli.produce:produce", "Offer a workload to a running deployment."),
     "replay": Lazy("tq_celery.cli.replay:replay", "Replay a workload trace as Celery tasks."),

@@ -2,43 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.servers import ValkeyServer
 from tests.store.contract.steps import (
     admit_all,
     announce,
-    complete,
+    digest,
     dispatch_all,
     submit,
     task,
 )
 from tq_celery.settings import Settings
 from tq_celery.states import Outcome
+from tq_celery.store.contract import Settlement, Token
 from tq_celery.store.record import TaskKey
 from tq_celery.store.redis_store import RedisStore
 from tq_celery.store.verify import Verification, verify
 
 
 @pytest.fixture
-def space(store: RedisStore) -> RedisStore:
-    """A namespace under fair sharing with a leader and a worker ``w`` of the queue ``q``."""
-    store.seed(Settings())
-    assert store.elect("me", 60_000).epoch == 1
-    store.renew(announce("w", "q", slots=1_000), 60_000)
-    return store
+def store(server: ValkeyServer, namespace: str) -> Iterator[RedisStore]:
+    """A store on the default server."""
+    store = RedisStore.open(Settings(url=server.url, namespace=namespace))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def make_space(store: RedisStore) -> Callable[..., RedisStore]:
+    """Seed the namespace, ``make_space(policy="fifo")``; give it a leader and a worker ``w``."""
+
+    def make(**seed: Any) -> RedisStore:
+        store.seed(Settings(**seed))
+        assert store.elect("me", 60_000).epoch == 1
+        store.renew(announce("w", "q", slots=1_000), 60_000)
+        return store
+
+    return make
+
+
+@pytest.fixture
+def space(make_space: Callable[..., RedisStore]) -> RedisStore:
+    """The namespace under fair sharing."""
+    return make_space()
 
 
 @pytest.fixture
 def life(space: RedisStore) -> RedisStore:
-    """Tasks in every state and at every end: see the names of the tasks."""
+    """A namespace with a :func:`lived` life."""
+    return lived(space)
+
+
+def lived(space: RedisStore) -> RedisStore:
+    """Bring tasks into every state and to every end: see the names of the tasks."""
     settle(space, "done1", "done2", "failed", outcome=Outcome.COMPLETED)
     submit(space, task("retried", "acme"))
     (found,) = deliver(space)
     again = task("retried", "acme", key=TaskKey("retried", retries=1), parent=found.token)
     submit(space, again)
-    space.complete("w", [complete(found.token, Outcome.RETRIED)])
+    space.complete("w", [ended(space, found.token, Outcome.RETRIED)])
     submit(space, task("buried", "acme"))
     for found in deliver(space):
         space.bury("w", found.token, "no reason") if found.key.endswith(b"buried") else None
@@ -68,9 +94,15 @@ def deliver(store: RedisStore) -> list[Any]:
 def settle(store: RedisStore, *names: str, outcome: Outcome = Outcome.COMPLETED) -> None:
     """Take tasks to their end."""
     submit(store, *[task(name) for name in names])
-    store.complete("w", [complete(each.token, outcome) for each in deliver(store)])
+    store.complete("w", [ended(store, each.token, outcome) for each in deliver(store)])
+
+
+def ended(store: RedisStore, token: Token, outcome: Outcome = Outcome.COMPLETED) -> Settlement:
+    """Return the settlement of a delivery that ran just now."""
+    now = float(store.accounts().now)
+    return Settlement(token, outcome, digest("settled"), now, now)
 
 
 def check(store: RedisStore, **options: Any) -> Verification:
-    """Verify a namespace with a client of its own."""
-    return verify(store.client, store.keys, **options)
+    """Verify a namespace; nothing moves in it, so the looks follow each other at once."""
+    return verify(store.client, store.keys, pause=0.0, **options)

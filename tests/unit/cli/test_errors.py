@@ -26,6 +26,7 @@ EVERY = [
     ("dlq", "list"),
     ("dlq", "show", "1-1"),
     ("doctor",),
+    ("verify",),
     ("scheduler",),
 ]
 

@@ -41,7 +41,7 @@ def test_the_commands_are_those_of_the_reference() -> None:
         "tenants list", "tenants weight", "tenants cap", "tenants pause", "tenants resume",
         "queues list", "queues pause", "queues resume", "dlq list", "dlq show", "dlq requeue",
         "dlq purge",
-        "cancel", "purge", "drain", "doctor", "flower", "produce", "replay", "demo",
+        "cancel", "purge", "drain", "doctor", "verify", "flower", "produce", "replay", "demo",
     }  # fmt: skip
 
 

@@ -33,6 +33,7 @@ CALLS = {
     "purge": ["--yes"],
     "drain": ["--dry-run"],
     "doctor": [],
+    "verify": [],
     "produce": ["uniform", "--count", "3"],
 }
 #: Tested where their servers and workers are: these run for long or for ever.

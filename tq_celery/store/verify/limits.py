@@ -25,7 +25,10 @@ def clock_went_back(settled: Iterable[Settled]) -> bool:
 def limits(look: Look, tasks: Tasks, records: Records) -> Iterator[str]:
     """Yield one sentence for each thing that was not, or not wholly, looked at."""
     if records.unnamed:
-        yield f"{records.unnamed} results of an earlier version do not name their deliveries"
+        yield (
+            f"{records.unnamed} results of an earlier version do not name their deliveries: credit "
+            "and service were not looked at"
+        )
     if records.unreadable:
         yield f"{len(records.unreadable)} entries of the results are no records"
     if tasks.foreign:
@@ -37,4 +40,7 @@ def limits(look: Look, tasks: Tasks, records: Records) -> Iterator[str]:
     elif look.unseen:
         yield "tenants came while it looked: what waits was not counted tenant by tenant"
     if clock_went_back(records.settled):
-        yield "the server's clock was set back: dispatches were not compared between queues"
+        yield (
+            "the server's clock was set back: epochs were not compared between queues, and "
+            "service was not looked at"
+        )

@@ -20,7 +20,8 @@ from typing import Any
 from tq_celery.store.keys import Keys
 from tq_celery.store.verify import confirm, counts, dead, history, places
 from tq_celery.store.verify.contract import Horizon, Verification, Violation
-from tq_celery.store.verify.limits import clock_went_back, limits
+from tq_celery.store.verify.credit import credit, credit_limits, flights_of
+from tq_celery.store.verify.limits import CLOCK, clock_went_back, limits
 from tq_celery.store.verify.look import (
     AT_ONCE,
     Known,
@@ -31,6 +32,7 @@ from tq_celery.store.verify.look import (
     read_sizes,
 )
 from tq_celery.store.verify.records import BEGINNING, Records, Settled
+from tq_celery.store.verify.service import service, service_limits
 from tq_celery.store.verify.tasks import (
     LIVE_PLACES,
     Tasks,
@@ -39,27 +41,36 @@ from tq_celery.store.verify.tasks import (
     task_commands,
     unpack_tasks,
 )
+from tq_celery.store.verify.waits import waits_of
 
 __all__ = ["verify"]
 
-#: Looks at which a violation has to be seen, and the seconds between them.
-_LOOKS, _PAUSE = 3, 0.2
+#: Looks at which a violation has to be seen.
+_LOOKS = 3
+#: Seconds between them: longer than a task is between two places.
+PAUSE = 0.2
 
 
 def verify(
-    client: Any, keys: Keys, *, done_memory: float = 3600.0, at_once: int = AT_ONCE
+    client: Any,
+    keys: Keys,
+    *,
+    done_memory: float = 3600.0,
+    at_once: int = AT_ONCE,
+    pause: float = PAUSE,
 ) -> Verification:
     """Check the promises on one namespace; a bytes client, errors are StoreError.
 
     ``done_memory`` is how long (seconds) a settled key is remembered: a key that is accepted again
-    later than that is a new task. Up to ``at_once`` live tasks are read in one MULTI.
+    later than that is a new task. Up to ``at_once`` live tasks are read in one MULTI, and ``pause``
+    seconds lie between two looks at what seems wrong.
     """
     eye = _Eye(client, keys, int(done_memory * 1000), at_once)
     found = eye.look()
     for _ in range(_LOOKS - 1):
         if not found:
             break
-        time.sleep(_PAUSE)
+        time.sleep(pause)
         again = eye.look()
         found = {name: again[name] for name in again if name in found}
     assert eye.horizon is not None
@@ -80,6 +91,7 @@ class _Eye:
         look, tasks = self._read()
         self._records.read_until(look.results.last)
         checked: Counter[str] = Counter()
+        self._limits: list[str] = []
         found: dict[tuple[str, str], Violation] = {}
         for violation in self._check(look, tasks, checked):
             found.setdefault((violation.promise, violation.id), violation)
@@ -90,7 +102,7 @@ class _Eye:
             results=look.results,
             dead=look.dead,
             checked=dict(checked),
-            limits=tuple(limits(look, tasks, self._records)),
+            limits=(*limits(look, tasks, self._records), *self._limits),
         )
         return found
 
@@ -132,6 +144,20 @@ class _Eye:
             n for c, n in look.counters.items() if c.startswith("accepted:")
         )
         yield from counts.conservation(look, None if gone else settled)
+        if not gone and not self._records.unnamed:
+            yield from self._replay(look, tasks, checked)
+
+    def _replay(self, look: Look, tasks: Tasks, checked: Counter[str]) -> Iterator[Violation]:
+        settled = self._records.settled
+        flights = flights_of(settled, tasks.placed)
+        checked["credit"] = len(flights)
+        yield from credit(look, flights)
+        self._limits += credit_limits(look)
+        if clock_went_back(settled):
+            return
+        waits = list(waits_of(settled, tasks.placed))
+        yield from service(look, waits, CLOCK, checked)
+        self._limits += service_limits(look, waits)
 
     def _places(self, tasks: Tasks, last_of: Mapping[bytes, Settled]) -> Iterator[Violation]:
         live = [each.key for each in tasks.placed if each.place in LIVE_PLACES]
