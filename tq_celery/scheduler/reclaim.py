@@ -3,6 +3,11 @@
 The scripts check the lease again and work by token, so replicas that see the same lapse do not
 disturb each other. When a lapse may be acted upon, and when it is charged, is in ``contact.py``.
 
+A task that kills its process takes along whatever the worker holds beside it (where tasks share one
+process), and the store cannot tell which of them it was. So those that are lost again come back one
+at a time, over half a lease: the others end before the next worker dies, and only the one that
+kills spends its budget.
+
 Three kinds of leftovers are looked for: deliveries of a worker whose lease ran out (the worker is
 forgotten in the step that finds it empty), entries on the exec stream of a queue that has had no
 worker for a whole lease, and what a lost stream or consumer group left behind. The second and third
@@ -28,6 +33,8 @@ Item = TypeVar("Item")
 
 #: Looks at the leases per lease. A killed worker's tasks are back after its lease and one of these.
 LOOKS = 6
+#: Part of a lease over which tasks come back that were lost before: the last of them within two.
+SPREAD = 0.5
 #: Most seconds between two looks.
 LONGEST_REST = 5.0
 
@@ -61,6 +68,7 @@ class Reclaim(Loop):
         self._lease = lease
         self._budget = budget
         self._batch = batch
+        self._spread = round(lease * SPREAD * 1000)
         self._hear = hear
         self._clock = clock
         self._rest = min(LONGEST_REST, lease / LOOKS)
@@ -99,7 +107,9 @@ class Reclaim(Loop):
         counted = self._contact.counts(worker.expires)
         total = 0
         while not self.stopping:
-            taken = self._store.reclaim(worker.worker, self._budget, counted, self._batch)
+            taken = self._store.reclaim(
+                worker.worker, self._budget, counted, self._batch, self._spread
+            )
             if taken < 0:
                 return  # it has renewed since
             total += taken

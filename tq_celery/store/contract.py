@@ -358,8 +358,8 @@ class LeaderStore(Protocol):
     def queues(self) -> list[str]:
         """Return the names of queues that ever took a task."""
 
-    def reclaim(self, worker: str, budget: int, counted: bool, batch: int) -> int:
-        """Return a lapsed worker's deliveries to pending or bury them; forget it when empty."""
+    def reclaim(self, worker: str, budget: int, counted: bool, batch: int, spread: int = 0) -> int:
+        """Return or bury a lapsed worker's deliveries; those lost before over ``spread`` ms."""
 
     def reclaim_orphans(self, queue: str, age: int, batch: int) -> int:
         """Return unread exec entries of a queue without workers, older than ``age`` ms."""

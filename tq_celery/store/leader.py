@@ -249,12 +249,9 @@ class RedisLeader(RedisPart):
         except (redis.RedisError, OSError) as error:
             raise self._wrap("seed", error) from error
 
-    def reclaim(self, worker: str, budget: int, counted: bool, batch: int) -> int:
-        return int(
-            self._call(
-                "reclaim", worker, *self._limits, self._dead_maxlen, batch, budget, int(counted)
-            )
-        )
+    def reclaim(self, worker: str, budget: int, counted: bool, batch: int, spread: int = 0) -> int:
+        limits = (*self._limits, self._dead_maxlen, batch, budget)
+        return int(self._call("reclaim", worker, *limits, int(counted), spread))
 
     def reclaim_orphans(self, queue: str, age: int, batch: int) -> int:
         return int(

@@ -275,10 +275,10 @@ class Life(StoppingRules, OperatorRules):
             assert answers[0] == answers[1]
 
     @precondition(lambda self: any(self.memory.store.ns.running.values()))
-    @rule(worker=workers, counted=st.booleans())
-    def lose(self, worker: str, counted: bool) -> None:
+    @rule(worker=workers, counted=st.booleans(), spread=st.sampled_from((0, 5, 1000)))
+    def lose(self, worker: str, counted: bool, spread: int) -> None:
         self.each(lambda lab: lab.lapse(worker))
-        self.both(lambda lab: lab.store.reclaim(worker, BUDGET, counted, 500))
+        self.both(lambda lab: lab.store.reclaim(worker, BUDGET, counted, 500, spread))
         self.rank_returned()
 
     @precondition(lambda self: any(self.memory.store.ns.running.values()))

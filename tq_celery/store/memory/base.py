@@ -139,6 +139,7 @@ class Base:
             member = pack_delayed(queue, tenant, run.record)
             ns.delayed.add(member, ns.now + delay)
             ns.count("delayed", queue)
+            ns.wake("delayed")
         else:
             ns.count("pending", queue)
             if run.generation == self.generation:

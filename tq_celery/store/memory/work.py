@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,12 +16,15 @@ from tq_celery.store.contract import (
     WorkerAnnouncement,
 )
 from tq_celery.store.memory.base import Base
+from tq_celery.store.record import unpack_record
 from tq_celery.store.stamps import stamps_of
 
 __all__ = ["Work"]
 
 #: Reasons that dead letters carry.
 SPENT, LOST = "delivery budget spent", "worker lost"
+#: Most ms between two that come back one at a time.
+APART = 1000
 
 
 class Work(Base):
@@ -50,13 +54,14 @@ class Work(Base):
         self._recall(worker, "returned", budget=0, counted=False, reason="", batch=None)
         self.ns.wake("workers")
 
-    def reclaim(self, worker: str, budget: int, counted: bool, batch: int) -> int:
+    def reclaim(self, worker: str, budget: int, counted: bool, batch: int, spread: int = 0) -> int:
         """Take back a lapsed worker's deliveries; -1 while its lease is current."""
         if self.ns.leases.get(worker, 0) > self.ns.now:
             return -1
         taken = self._recall(
-            worker, "reclaimed", budget=budget, counted=counted, reason=LOST, batch=batch
-        )
+            worker, "reclaimed", budget=budget, counted=counted, reason=LOST, batch=batch,
+            spread=spread,
+        )  # fmt: skip
         self.ns.starved = False
         self.ns.wake("workers")
         return taken
@@ -157,8 +162,6 @@ class Work(Base):
                 self.index.release(run.tenant)
                 self.ns.starved = False
                 self.ns.wake("returned")
-                if item.delay > 0:
-                    self.ns.wake("delayed")
             replies.append(run is not None)
         return replies
 
@@ -175,8 +178,9 @@ class Work(Base):
         return True
 
     def _recall(
-        self, worker: str, word: str, *, budget: int, counted: bool, reason: str, batch: int | None
-    ) -> int:
+        self, worker: str, word: str, *, budget: int, counted: bool, reason: str,
+        batch: int | None, spread: int = 0,
+    ) -> int:  # fmt: skip
         """Take back a worker's deliveries and obituaries; forget it when it holds nothing more."""
         ns = self.ns
         held = [
@@ -186,11 +190,17 @@ class Work(Base):
             if delivery.worker == worker
         ]
         taken = held[:batch]
+        several = Counter(token.queue for token, _ in taken)
+        before = Counter[str]()
         for token, run in taken:
+            # One of those lost again may end every worker that has it: one at a time they return.
+            again = counted and unpack_record(run.record).attempts > 0
+            apart = min(APART, spread // several[token.queue])
             self._restore(
-                token, run, word, budget=budget, counted=counted, delay=0, reason=reason,
-                worker=worker,
+                token, run, word, budget=budget, counted=counted, reason=reason, worker=worker,
+                delay=apart * before[token.queue] if again else 0,
             )  # fmt: skip
+            before[token.queue] += 1
             self.index.release(run.tenant)
         kept = [entry for entry, holder in ns.mourners.items() if holder == worker]
         for entry in kept:

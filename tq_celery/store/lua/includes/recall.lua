@@ -1,13 +1,22 @@
--- Takes back up to `batch` deliveries that a consumer has read and not settled.
+-- most ms between two that come back one at a time
+local APART = 1000
+
+-- Takes back up to `batch` deliveries that a consumer has read and not settled. One of those that
+-- are lost again may be what ends every worker that has it: they come back one at a time, evenly
+-- over `policy.spread` ms, so that the others are not beside it once more.
 local function recall(queue, consumer, batch, policy, limits, dead_maxlen, now)
   local stream = queue_key('exec', queue)
   local held = redis.pcall('XPENDING', stream, 'workers', '-', '+', batch, consumer)
   if held.err then return 0 end
-  for _, each in ipairs(held) do
+  local apart = policy.counted and math.min(APART, math.floor(policy.spread / math.max(1, #held)))
+  for i, each in ipairs(held) do
     local entry = each[1]
     local run = current_run(queue, entry, nil)
     if run then
-      restore(queue, entry, run, policy, limits, dead_maxlen, now)
+      local again = policy.counted and struct.unpack('>H', run.record, 46) > 0
+      policy.delay = again and apart * (i - 1) or 0
+      local went = restore(queue, entry, run, policy, limits, dead_maxlen, now)
+      policy.delayed = policy.delayed or went == 'delayed'
       if context.caps then release(run.tenant) end
     else
       -- nobody dispatched it: what it is, nobody can tell
