@@ -44,8 +44,11 @@ def _outages(axes: Any, cells: Cells) -> None:
     ticks, column = list[tuple[float, str]](), 0.0
     groups = list[tuple[float, str]]()
     longest = max(
-        each.outage_ms or each.watched_ms or 1
-        for by_ttl in cells.values() for trials in by_ttl.values() for each in trials
+        (
+            each.outage_ms or each.watched_ms or 1
+            for by_ttl in cells.values() for trials in by_ttl.values() for each in trials
+        ),
+        default=1,
     )  # fmt: skip
     for arm, by_ttl in cells.items():
         first = column
@@ -63,7 +66,8 @@ def _outages(axes: Any, cells: Cells) -> None:
             text, (at, 0), xycoords=("data", "axes fraction"), xytext=(0, -22),
             textcoords="offset points", ha="center", va="top", fontsize=9,
         )  # fmt: skip
-    axes.set_ylabel("longest time without a dispatch, ms (log)")
+    axes.yaxis.set_major_formatter(lambda ms, _: f"{ms:g} ms" if ms < 1000 else f"{ms / 1000:g} s")
+    axes.set_ylabel("longest time without a dispatch (log)")
     axes.set_title("every trial, by lease", loc="left", fontsize=10)
     axes.plot([], [], color="black", linewidth=1.5, label="time until the lease is free\n"
               "+ time until a standby acts (medians)")  # fmt: skip
@@ -74,7 +78,10 @@ def _outages(axes: Any, cells: Cells) -> None:
 
 
 def _column(axes: Any, at: float, arm: str, trials: Sequence[Trial], longest: int) -> None:
-    places = [at + 0.5 * (number / max(1, len(trials) - 1) - 0.5) for number in range(len(trials))]
+    width = 0.5 if len(trials) > 1 else 0.0
+    places = [
+        at + width * (number / max(1, len(trials) - 1) - 0.5) for number in range(len(trials))
+    ]
     ends = [(x, each) for x, each in zip(places, trials, strict=True)]
     axes.plot(
         [x for x, each in ends if each.outage_ms is not None],
@@ -83,7 +90,9 @@ def _column(axes: Any, at: float, arm: str, trials: Sequence[Trial], longest: in
     )  # fmt: skip
     never = [(x, each) for x, each in ends if each.outage_ms is None]
     for x, each in never:
-        axes.plot([x, x], [each.watched_ms, longest * 2.2], color=COLOURS[arm], linewidth=0.7)
+        axes.plot(
+            [x, x], [each.watched_ms, longest * 2.2], color=COLOURS[arm], linewidth=0.5, alpha=0.4
+        )
     axes.plot(
         [x for x, _ in never], [longest * 2.2] * len(never),
         color=COLOURS[arm], linestyle="none", marker="^", markersize=5,
@@ -118,7 +127,7 @@ def _model(axes: Any, cells: Cells) -> None:
         axes.plot([0, top], [act / 1000, top + act / 1000], color="black", linewidth=1)
         axes.set_title(f"the line: until the lease is free + {act:g} ms", loc="left", fontsize=10)
         axes.legend(fontsize=8, loc="upper left", frameon=False)
-    axes.set_xlabel("seconds from the last dispatch until the lease is free")
+    axes.set_xlabel("seconds until the lease is free")
     axes.set_ylabel("outage, seconds")
     axes.grid(visible=True, color="#E4E4E4", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -80,7 +80,7 @@ def command(
                 redis.client.flushall()  # the next namespace is another one; memory is not endless
         version = redis.version
     cells = {
-        arm: {ttl: _cell(several) for ttl, several in by_ttl.items()}
+        arm: {ttl: _cell(ttl, several) for ttl, several in by_ttl.items()}
         for arm, by_ttl in found.items()
     }
     wrong = {
@@ -123,8 +123,8 @@ def _trials(several: Sequence[Found]) -> list[Any]:
     return [each for cluster in several for each in cluster.trials]
 
 
-def _cell(several: Sequence[Found]) -> dict[str, Any]:
-    return cell(_trials(several), [words for each in several for words in each.violations])
+def _cell(ttl: float, several: Sequence[Found]) -> dict[str, Any]:
+    return cell(ttl, _trials(several), [words for each in several for words in each.violations])
 
 
 def _arm(by_ttl: Mapping[float, Mapping[str, Any]]) -> dict[str, Any]:

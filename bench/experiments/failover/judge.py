@@ -20,7 +20,7 @@ GRACEFUL_MS = 50.0
 SLACK_MS = 200.0
 
 
-def cell(trials: Sequence[Trial], violations: Sequence[str]) -> dict[str, Any]:
+def cell(ttl: float, trials: Sequence[Trial], violations: Sequence[str]) -> dict[str, Any]:
     """Return the figures of one arm and lease.
 
     A trial that nobody recovered from is in no median: ``recovered`` counts the others.
@@ -29,7 +29,7 @@ def cell(trials: Sequence[Trial], violations: Sequence[str]) -> dict[str, Any]:
     watched = [each.watched_ms for each in trials if each.watched_ms is not None]
     gaps = [each.p999_ms for each in trials if each.p999_ms is not None]
     return {
-        "ttl_s": trials[0].ttl,
+        "ttl_s": ttl,
         "trials": len(trials),
         "recovered": len(outages),
         "median_ms": statistics.median(outages) if outages else None,
@@ -48,7 +48,7 @@ def cell(trials: Sequence[Trial], violations: Sequence[str]) -> dict[str, Any]:
         "stale_dispatches": sum(each.stale_dispatches for each in trials),
         "fenced_writes": sum(each.fenced_writes for each in trials),
         "stopped_by": dict(Counter(each.stopped_by for each in trials if each.stopped_by)),
-        "leaders": max(each.leaders for each in trials),
+        "leaders": max((each.leaders for each in trials), default=0),
         "samples": sum(each.samples for each in trials),
         "violations": list(violations),
     }
@@ -77,7 +77,7 @@ def failures(arm: str, found: Mapping[str, Any], *, goals: bool = True) -> list[
         words.append(f"{found['recovered']} trials recovered without anybody to do it")
     if arm != "single" and found["recovered"] < found["trials"]:
         words.append(f"{found['trials'] - found['recovered']} trials not recovered")
-    elif goals:
+    elif goals and found["trials"]:
         words += _late(arm, found)
     return words
 

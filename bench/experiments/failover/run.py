@@ -57,11 +57,15 @@ def blocks(count: int, together: int) -> list[range]:
 def torment(url: str, plan: Plan, arm: str, ttl: float, numbers: Sequence[int]) -> Found:
     """Run the trials ``numbers`` of one arm on a cluster of its own.
 
-    Raises BenchError when the cluster does not come up, does not recover, or does not settle every
-    task that was accepted.
+    A cluster that does not come up, does not recover, or does not settle every task that was
+    accepted has no trials, and that it did not as its violation: a long run goes on without it.
     """
-    with Scene(url, ttl=ttl, namespace=f"failover-{arm}-{ttl:g}-{numbers[0]}") as scene:
-        return Cluster(scene, plan, arm).run(numbers)
+    try:
+        with Scene(url, ttl=ttl, namespace=f"failover-{arm}-{ttl:g}-{numbers[0]}") as scene:
+            return Cluster(scene, plan, arm).run(numbers)
+    except BenchError as error:
+        progress(f"failover {arm} {ttl:g} s: {error.message}")
+        return Found(arm, ttl, [], 0, [error.message])
 
 
 def reason(log: str, epoch: int) -> str:

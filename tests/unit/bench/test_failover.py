@@ -156,7 +156,7 @@ def figures(arm: str, **changed: Any) -> dict[str, Any]:
     """Return the figures of one cell of two trials, the second of which is ``changed``."""
     courses = [replace(each, arm=arm) for each in COURSES]
     found = trials(courses, RECORDS[:-1], {"a500": 9.0, "c1": 15.0}, [], GRANTS)
-    return cell([found[0], replace(found[1], **changed)], [])
+    return cell(2.0, [found[0], replace(found[1], **changed)], [])
 
 
 def test_the_figures_of_a_cell() -> None:
@@ -201,3 +201,10 @@ def test_each_arm_has_its_goal() -> None:
 def test_a_cell_with_a_broken_promise_fails() -> None:
     found = {**figures("crash"), "violations": ["epochs: 1-1"]}
     assert failures("crash", found) == ["epochs: 1-1"]
+
+
+@pytest.mark.parametrize("arm", ["none", "crash", "single"])
+def test_a_cluster_that_fell_over_fails_its_arm_and_has_no_figures(arm: str) -> None:
+    found = cell(2.0, [], ["waited 120 s in vain for a standby to take over"])
+    assert failures(arm, found) == ["waited 120 s in vain for a standby to take over"]
+    assert (found["median_ms"], found["lease_ms"], found["trials"]) == (None, None, 0)
