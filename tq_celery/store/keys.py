@@ -47,7 +47,8 @@ superseded:<queue>            hash    exec entry -> outcome, its successor is ac
 obituary:<queue>              stream  terminal states a worker still has to write; bury, reclaim,
                                       remove, submit; until written
 workers                       zset    worker -> lease expiry ms; renew; until withdrawn or reclaimed
-announcements                 hash    worker -> JSON of queues and slots; renew; as ``workers``
+announcements                 hash    worker -> JSON of queues, slots, newest epoch; renew; as
+                                      ``workers``
 live                          hash    tenant -> accepted, not settled; scripts; while not 0
 running                       hash    tenant -> dispatched, not settled; scripts; while not 0
 weights, caps                 hash    tenant -> weight, max_running; operator; kept
