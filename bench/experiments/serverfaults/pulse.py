@@ -54,7 +54,7 @@ def standstill(beats: Sequence[Beat], end: float, until: float, what: str) -> fl
         if count is not None and now > count:
             longest, last = max(longest, beat.at - last), beat.at
         count = now
-        if beat.at > until:
+        if beat.at > until and longest:
             break
     return longest
 

@@ -43,9 +43,9 @@ def trial(name: str, fault: Fault, plan: Plan, kind: str, broker: str) -> Trial:
         pulse = stack.enter_context(Pulse(server.port, scene.keys))
         standing = [*scene.schedulers, *scene.workers]
         judged = [*standing, scene.loads[0].process]
-        with fault.happens(server, fault.lasts) as began:
-            cpu = _watched(judged, began, fault) if fault.waits else {}
-        ended = time.monotonic()
+        with fault.happens(server, fault.lasts) as span:
+            cpu = _watched(judged, span.began, fault) if fault.waits else {}
+        began, ended = span.began, span.over or time.monotonic()
         trouble = list(_at_rest(scene, pulse.beats, ended))
         records = scene.records()
         accepted = {task_id: at for load in scene.loads for task_id, at in load.accepted().items()}

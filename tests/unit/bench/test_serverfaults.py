@@ -104,6 +104,8 @@ def test_when_work_goes_on() -> None:
 def test_the_longest_standstill_until_the_load_ends() -> None:
     assert standstill(BEATS, 10.0, 13.0, "dispatched") == pytest.approx(2.2)
     assert standstill(BEATS, 10.0, 13.0, "settled") == pytest.approx(1.4)
+    # a load that ended before anything went on
+    assert standstill(BEATS, 10.0, 10.1, "settled") == pytest.approx(0.6)
     assert standstill([], 10.0, 13.0, "settled") == 0.0
 
 
