@@ -36,6 +36,7 @@ from bench.experiments import (
     storefault,
     submit,
     sweep,
+    workerloss,
 )
 
 EXPERIMENTS = (
@@ -55,6 +56,7 @@ EXPERIMENTS = (
     crash.command,
     failover.command,
     partition.command,
+    workerloss.command,
     storefault.command,
     serverfaults.command,
     guards.command,
