@@ -13,6 +13,7 @@ def test_a_minute_of_kills_loses_nothing() -> None:
     findings = soak(Plan(seconds=60, server_every=20, seed=1))
     found = findings.account
     assert found.passed, found
+    assert findings.verification.passed, findings.verification.violations[:10]
     assert found.tasks > 3_000
     kinds = {fault.kind for fault in findings.faults}
     assert kinds == {

@@ -51,11 +51,11 @@ def command(
     several: list[Findings] = []
     for repetition in range(repetitions):
         several.append(soak(replace(plan, seed=seed + repetition)))
-        word = "passed" if several[-1].account.passed else "FAILED"
+        word = "passed" if several[-1].passed else "FAILED"
         progress(f"soak {repetition + 1}/{repetitions}: {word}")
     if chart is not None:
         draw(several[0], plan, chart)
-    passed = all(each.account.passed for each in several)
+    passed = all(each.passed for each in several)
     counts = Counter(fault.kind for each in several for fault in each.faults)
     rows: list[list[object]] = [
         ["tasks, retries included", sum(each.account.tasks for each in several)],
@@ -65,6 +65,7 @@ def command(
         ["executed again after a fault", sum(_explained(each) for each in several)],
         ["executed again without one", sum(len(each.account.unexplained) for each in several)],
         ["left in a structure", sum(sum(each.account.left.values()) for each in several)],
+        ["promises broken", sum(len(each.verification.violations) for each in several)],
         *[[kind, number] for kind, number in sorted(counts.items())],
     ]
     emit(
@@ -77,6 +78,7 @@ def command(
             # the first repetition, and all of them
             "account": asdict(several[0].account),
             "accounts": [asdict(each.account) for each in several],
+            "verifications": [each.verification.as_dict() for each in several],
             "faults": dict(counts),
             "settled": several[0].settled,
             "repetitions": repetitions,
@@ -85,7 +87,7 @@ def command(
         as_json,
         save,
     )
-    failed = [each for each in several if not each.account.passed]
+    failed = [each for each in several if not each.passed]
     if failed and not everysec_kill:
         raise click.ClickException(f"the soak failed: {_first(failed[0])}")
 
@@ -100,4 +102,6 @@ def _first(findings: Findings) -> str:
         several = getattr(found, word)
         if several:
             return f"{len(several)} {word.replace('_', ' ')}, the first {several[0]}"
+    for violation in findings.verification.violations:
+        return f"{violation.promise}: {violation.id} {violation.message}"
     return f"left over: { ({name: size for name, size in found.left.items() if size}) }"

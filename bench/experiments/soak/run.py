@@ -21,6 +21,7 @@ from bench.harness import books
 from bench.harness.process import Process, until
 from bench.harness.report import progress
 from tq_celery.store.keys import Keys
+from tq_celery.store.verify import Verification, verify
 
 __all__ = ["Findings", "Plan", "soak"]
 
@@ -61,7 +62,13 @@ class Findings:
     account: Account
     faults: list[Fault]
     started: float
+    verification: Verification
     settled: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the account balances and no promise was broken."""
+        return self.account.passed and self.verification.passed
 
 
 class _Fleet:
@@ -241,7 +248,7 @@ def soak(plan: Plan) -> Findings:
             read_accepted(sent), _recorded(server.client), read_runs(folder / "runs"),
             faults.done, books.left_over(server.client, KEYS),
         )  # fmt: skip
-        return Findings(found, faults.done, started, settled)
+        return Findings(found, faults.done, started, verify(server.client, KEYS), settled)
 
 
 def _drain(fleet: _Fleet, client: Any, tell: Callable[[], None]) -> None:

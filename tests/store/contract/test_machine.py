@@ -46,6 +46,7 @@ from tq_celery.states import Outcome
 from tq_celery.store.contract import Return, Token
 from tq_celery.store.record import ARRIVAL, RECORD, TaskKey
 from tq_celery.store.redis_store import RedisStore
+from tq_celery.store.verify import verify
 
 WORKERS = ("w1", "w2")
 BUDGET = 2
@@ -69,9 +70,11 @@ class Life(StoppingRules, OperatorRules):
         self.old: list[tuple[Token, Token]] = []
 
     def teardown(self) -> None:
+        found = verify(self.client, self.redis.keys, pause=0.0)
         wipe(self.client, self.redis.keys)
         self.client.close()
         self.redis.store.close()
+        assert found.passed, found.violations
 
     def both(self, act: Any) -> Any:
         """Do the same to both stores; their answers must be equal."""

@@ -84,16 +84,18 @@ def credit(look: Look, flights: Sequence[Flight]) -> Iterator[Violation]:
         yield from _beyond(flights, int(most), since, words)
 
 
-def credit_limits(look: Look) -> Iterator[str]:
+def credit_limits(look: Look, flights: Iterable[Flight]) -> Iterator[str]:
     """Yield what the replay could not compare."""
     if look.config.get("between") == "none":
         yield "without a policy nothing bounds what is in flight: credit was not looked at"
         return
-    changed = {word: look.changes[word] for word in ("policy", "groups", "caps") if
-               word in look.changes}  # fmt: skip
-    if changed:
-        last = max(changed, key=lambda word: changed[word])
-        yield f"credit: from the last change of {last} on ({changed[last]}), for what it concerns"
+    groups = {look.group_of(each.queue) for each in flights}
+    unknown = [g for g in groups if look.counters.get(f"capacity:{g}", UNBOUNDED) >= UNBOUNDED]
+    if unknown:
+        yield f"credit: {len(unknown)} groups of queues have no greatest capacity"
+    for word in ("policy", "groups", "caps"):
+        if word in look.changes:
+            yield f"credit: what {word} bound before ms {look.changes[word]} was not compared"
 
 
 def _beyond(flights: Sequence[Flight], bound: int, since: int, words: str) -> Iterator[Violation]:

@@ -39,12 +39,12 @@ def _gone(word: str, seen: StreamSeen, expected: int) -> str:
 
 
 def epochs(
-    look: Look, settled: Iterable[Settled], placed: Iterable[Placed], clock_went_back: bool
+    look: Look, settled: Iterable[Settled], placed: Iterable[Placed], clock_was_stepped: bool
 ) -> Iterator[Violation]:
     """Yield deliveries under an epoch below one that was dispatched before, and wrong counters.
 
     Within a queue the order of exec entries is exact. Between queues their ms are compared, unless
-    the clock is known to have been set back.
+    the clock is known to have been stepped.
     """
     runs: defaultdict[str, list[tuple[EntryId, int, str]]] = defaultdict(list)
     for record in settled:
@@ -63,7 +63,7 @@ def epochs(
                 yield _wrong(name, f"was dispatched to {queue} under epoch {epoch}, after {above}")
             above = max(above, epoch)
         highest = max(highest, above)
-    if not clock_went_back:
+    if not clock_was_stepped:
         yield from _between(runs, stale)
     yield from _granted(look.grants)
     if look.fence < highest:

@@ -9,14 +9,18 @@ from tq_celery.store.verify.look import Look
 from tq_celery.store.verify.records import BEGINNING, Records, Settled
 from tq_celery.store.verify.tasks import Tasks
 
-__all__ = ["CLOCK", "clock_went_back", "limits"]
+__all__ = ["CLOCK", "clock_was_stepped", "limits"]
 
 #: Ms by which times of different clocks, or of the clock and of stream entries, may differ.
 CLOCK = 20
 
 
-def clock_went_back(settled: Iterable[Settled]) -> bool:
-    """Tell whether a task ended before it was dispatched: entries of a stream never go back."""
+def clock_was_stepped(settled: Iterable[Settled]) -> bool:
+    """Tell whether a task ended before it was dispatched, by the times that are noted.
+
+    Entries of a stream never go back: after a step back theirs stand still until the clock is there
+    again. After a step forward a worker has the old time until its lease is renewed.
+    """
     return any(
         record.exec != BEGINNING and record.finished < record.exec[0] - CLOCK for record in settled
     )
@@ -39,8 +43,8 @@ def limits(look: Look, tasks: Tasks, records: Records) -> Iterator[str]:
         yield "too many live tasks to be read in one moment: tenants were not counted one by one"
     elif look.unseen:
         yield "tenants came while it looked: what waits was not counted tenant by tenant"
-    if clock_went_back(records.settled):
+    if clock_was_stepped(records.settled):
         yield (
-            "the server's clock was set back: epochs were not compared between queues, and "
-            "service was not looked at"
+            "the server's clock was stepped: epochs were not compared between queues, and credit "
+            "and service were not looked at"
         )

@@ -21,7 +21,7 @@ from tq_celery.store.keys import Keys
 from tq_celery.store.verify import confirm, counts, dead, history, places
 from tq_celery.store.verify.contract import Horizon, Verification, Violation
 from tq_celery.store.verify.credit import credit, credit_limits, flights_of
-from tq_celery.store.verify.limits import CLOCK, clock_went_back, limits
+from tq_celery.store.verify.limits import CLOCK, clock_was_stepped, limits
 from tq_celery.store.verify.look import (
     AT_ONCE,
     Known,
@@ -127,7 +127,7 @@ class _Eye:
         gone = list(history.trimmed(look, names))
         yield from gone
         checked["epochs"] = sum(record.exec != BEGINNING for record in settled)
-        yield from history.epochs(look, settled, tasks.placed, clock_went_back(settled))
+        yield from history.epochs(look, settled, tasks.placed, clock_was_stepped(settled))
         checked["settled_once"] = len(settled)
         yield from history.settled_once(settled, self._done_memory)
         checked["one_place"] = len(tasks.placed)
@@ -144,7 +144,7 @@ class _Eye:
             n for c, n in look.counters.items() if c.startswith("accepted:")
         )
         yield from counts.conservation(look, None if gone else settled)
-        if not gone and not self._records.unnamed:
+        if not (gone or self._records.unnamed or clock_was_stepped(settled)):
             yield from self._replay(look, tasks, checked)
 
     def _replay(self, look: Look, tasks: Tasks, checked: Counter[str]) -> Iterator[Violation]:
@@ -152,9 +152,7 @@ class _Eye:
         flights = flights_of(settled, tasks.placed)
         checked["credit"] = len(flights)
         yield from credit(look, flights)
-        self._limits += credit_limits(look)
-        if clock_went_back(settled):
-            return
+        self._limits += credit_limits(look, flights)
         waits = list(waits_of(settled, tasks.placed))
         yield from service(look, waits, CLOCK, checked)
         self._limits += service_limits(look, waits)
