@@ -12,10 +12,10 @@ It runs in a thread of its own. What it does to traffic can be changed at any ti
 ``delay``       seconds by which everything is late
 ==============  ==================================================================
 
-Replicas reach their primary at the same address as clients and Sentinels do, so that nobody sees
-through which proxy. They are told apart by what they send first, ``REPLCONF`` or ``PSYNC``:
-``cut(replicas=True)`` and ``stall(..., replicas=True)`` do to their connections alone what
-the plain forms do to all.
+Replicas and Sentinels reach a primary at the same address as clients do, so that nobody sees
+through which proxy. They are told apart by what they send first: ``REPLCONF`` or ``PSYNC``, and the
+name that a Sentinel gives its connection. ``cut("replica")`` and ``stall(..., peers=["replica"])``
+do to the connections of those what the plain forms do to all.
 """
 
 from __future__ import annotations
@@ -26,23 +26,31 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Coroutine
+from collections import Counter
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal
 
-__all__ = ["Direction", "FaultProxy"]
+__all__ = ["Direction", "FaultProxy", "Peer"]
 
 #: ``up`` is from clients to the server, ``down`` from the server to its clients.
 Direction = Literal["up", "down"]
+#: Who may be told apart from clients.
+Peer = Literal["replica", "sentinel"]
 
 _BOTH: tuple[Direction, ...] = ("up", "down")
 _CHUNK = 65_536
 #: Closing with a linger of zero seconds sends a reset instead of an orderly end.
 _RESET = struct.pack("ii", 1, 0)
-#: A request that only replicas make, as any client writes it. It is among the first things that one
-#: sends, after a PING and where there is a password AUTH.
-_REPLICA = re.compile(rb"\*\d+\r\n\$\d+\r\n(?:REPLCONF|PSYNC|SYNC)\r\n", re.IGNORECASE)
+#: What only they send, as any client writes a request. It is among the first things on a
+#: connection, after a PING and where there is a password AUTH.
+_SIGNS: dict[Peer, re.Pattern[bytes]] = {
+    "replica": re.compile(
+        rb"\*\d+\r\n\$\d+\r\n(?:REPLCONF|PSYNC|SYNC)\r\n", re.IGNORECASE
+    ),
+    "sentinel": re.compile(rb"\r\nSETNAME\r\n\$\d+\r\nsentinel-", re.IGNORECASE),
+}  # fmt: skip
 #: Bytes from the start of a connection within which such a request is looked for.
 _HANDSHAKE = 4_096
 
@@ -53,16 +61,16 @@ class _Pair:
 
     near: asyncio.StreamWriter
     far: asyncio.StreamWriter
-    #: Whether the client is a replica, and how much it has sent while that was looked for.
-    replica: bool = False
+    #: What the client has turned out to be, and how much it has sent while that was looked for.
+    peer: Peer | None = None
     looked: int = 0
     #: Set when the client gets no answer any more.
     silent: asyncio.Event = field(default_factory=asyncio.Event)
 
     def look(self, chunk: bytes) -> None:
-        """Find out from what it sends whether the client is a replica."""
-        if not self.replica and self.looked < _HANDSHAKE:
-            self.replica = bool(_REPLICA.search(chunk))
+        """Find out from what it sends what the client is."""
+        if self.peer is None and self.looked < _HANDSHAKE:
+            self.peer = next((peer for peer, sign in _SIGNS.items() if sign.search(chunk)), None)
             self.looked += len(chunk)
 
 
@@ -78,14 +86,15 @@ class FaultProxy:
         self.accepted = 0
         self.refused = 0
         self.forwarded: dict[Direction, int] = {"up": 0, "down": 0}
-        #: Connections refused or reset because a replica had made them.
-        self.refused_replicas = 0
+        #: Connections refused or reset because of who had made them.
+        self.refused_peers: Counter[Peer] = Counter()
         #: Connections that get no answer any more.
         self.swallowed = 0
-        self._cut = self._cut_replicas = False
+        self._cut = False
+        self._cut_peers: set[Peer] = set()
         self._words: tuple[bytes, ...] = ()
         self._gates: dict[Direction, asyncio.Event] = {}
-        self._replica_gates: dict[Direction, asyncio.Event] = {}
+        self._peer_gates: dict[tuple[Peer, Direction], asyncio.Event] = {}
         self._pairs: set[_Pair] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy")
@@ -112,10 +121,10 @@ class FaultProxy:
         asyncio.run_coroutine_threadsafe(step, self._loop).result(10)
 
     async def _listen(self) -> None:
-        for gates in (self._gates, self._replica_gates):
-            for direction in _BOTH:
-                gates[direction] = asyncio.Event()
-                gates[direction].set()
+        for direction in _BOTH:
+            self._gates[direction] = asyncio.Event()
+            self._peer_gates |= {(peer, direction): asyncio.Event() for peer in _SIGNS}
+        self._open_gates()
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -129,33 +138,36 @@ class FaultProxy:
 
     # -- faults --------------------------------------------------------------------------------
 
-    def cut(self, *, replicas: bool = False) -> None:
-        """Reset every connection and refuse new ones until :meth:`heal`; or only of replicas.
+    def cut(self, *peers: Peer) -> None:
+        """Reset every connection and refuse new ones until :meth:`heal`; or only of ``peers``.
 
-        Until a client has shown that it is a replica its connection is kept, and nothing of the
+        Until somebody has shown to be such a peer the connection is kept, and nothing of the
         request that shows it arrives.
         """
 
         async def step() -> None:
-            if replicas:
-                self._cut_replicas = True
-                for pair in [each for each in self._pairs if each.replica]:
-                    self._refuse_replica(pair)
+            if peers:
+                self._cut_peers |= set(peers)
+                for pair in [each for each in self._pairs if each.peer in peers]:
+                    self._refuse(pair)
             else:
                 self._cut = True
                 self._reset_all()
 
         self._do(step())
 
-    def stall(self, *directions: Direction, replicas: bool = False) -> None:
-        """Hold back what is sent in ``directions`` (both when none is named); or only of replicas.
+    def stall(self, *directions: Direction, peers: Sequence[Peer] = ()) -> None:
+        """Hold back what is sent in ``directions`` (both when none is named), by all or ``peers``.
 
         A connection that is silent stays open at both ends: neither of them learns of it.
         """
 
         async def step() -> None:
             for direction in directions or _BOTH:
-                (self._replica_gates if replicas else self._gates)[direction].clear()
+                if not peers:
+                    self._gates[direction].clear()
+                for peer in peers:
+                    self._peer_gates[peer, direction].clear()
 
         self._do(step())
 
@@ -176,22 +188,25 @@ class FaultProxy:
         """Forward again, what was held back first."""
 
         async def step() -> None:
-            self._cut = self._cut_replicas = False
+            self._cut = False
+            self._cut_peers.clear()
             self._words = ()
-            for gate in (*self._gates.values(), *self._replica_gates.values()):
-                gate.set()
+            self._open_gates()
 
         self._do(step())
+
+    def _open_gates(self) -> None:
+        for gate in (*self._gates.values(), *self._peer_gates.values()):
+            gate.set()
 
     @property
     def connections(self) -> int:
         """Connections that clients hold open through the proxy now."""
         return len(self._pairs)
 
-    @property
-    def replicas(self) -> int:
-        """How many of these are replicas that follow the server."""
-        return sum(pair.replica for pair in list(self._pairs))
+    def of(self, peer: Peer) -> int:
+        """Return how many of these belong to such peers."""
+        return sum(pair.peer == peer for pair in list(self._pairs))
 
     # -- traffic -------------------------------------------------------------------------------
 
@@ -200,10 +215,11 @@ class FaultProxy:
             self._reset(pair.near)
             self._reset(pair.far)
 
-    def _refuse_replica(self, pair: _Pair) -> None:
-        if pair in self._pairs:  # and not refused already by what came from the other side
+    def _refuse(self, pair: _Pair) -> None:
+        # it may have been refused already by what came from the other side
+        if pair in self._pairs and pair.peer is not None:
             self._pairs.discard(pair)
-            self.refused_replicas += 1
+            self.refused_peers[pair.peer] += 1
             self._reset(pair.near)
             self._reset(pair.far)
 
@@ -253,10 +269,10 @@ class FaultProxy:
             if direction == "up":
                 pair.look(chunk)
             await self._gates[direction].wait()
-            if pair.replica:
-                await self._replica_gates[direction].wait()
-                if self._cut_replicas:
-                    self._refuse_replica(pair)
+            if pair.peer is not None:
+                await self._peer_gates[pair.peer, direction].wait()
+                if pair.peer in self._cut_peers:
+                    self._refuse(pair)
                     return
             if direction == "up" and self._words and not pair.silent.is_set():
                 # before the request is passed on, or its answer could be faster

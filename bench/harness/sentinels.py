@@ -28,7 +28,7 @@ import redis
 
 from bench.harness.errors import BenchError
 from bench.harness.process import Process, until
-from bench.harness.proxy import FaultProxy
+from bench.harness.proxy import FaultProxy, Peer
 from tq_celery.embedded import EmbeddedServer, free_port, valkey_binary
 from tq_celery.errors import StoreUnavailableError
 
@@ -244,13 +244,14 @@ class SentinelCluster:
         finally:
             client.client_unpause()
 
-    def cut_replication(self) -> None:
-        """Cut both replicas off, and nobody else; returns once both ends know of it.
+    def cut_off(self, *peers: Peer) -> None:
+        """Cut replicas, and maybe Sentinels, off from the primary; its clients notice nothing.
 
-        Up to the cut they have everything, after it nothing.
+        Returns once both ends know of it. Up to the cut the replicas have everything, after it
+        nothing.
         """
         with self._caught_up():
-            self.proxy.cut(replicas=True)
+            self.proxy.cut(*peers)
 
         def shows() -> bool:
             none_left = not self._replication(self.primary)["connected_slaves"]
@@ -264,7 +265,7 @@ class SentinelCluster:
         Up to then they have everything, after it nothing.
         """
         with self._caught_up():
-            self.proxy.stall(replicas=True)
+            self.proxy.stall(peers=["replica"])
         self._stalled = True
 
     def kill_primary(self) -> Death:
@@ -285,6 +286,16 @@ class SentinelCluster:
 
         until(read, "the replicas to have read what had arrived", START)
         return Death(at, offset, up, tuple(link.offset for link in self.links()))
+
+    def rejoin(self, timeout: float = PROMOTION) -> None:
+        """Heal, and wait until the Sentinels have made the old primary a replica that follows."""
+        self.proxy.heal()
+
+        def follows() -> bool:
+            state = self._replication(self.primary)
+            return (state["role"], state.get("master_link_status")) == ("slave", "up")
+
+        until(follows, "the old primary to follow the new one", timeout)
 
     def promoted(self, timeout: float = PROMOTION) -> EmbeddedServer:
         """Wait until the Sentinels have promoted a replica which the other follows; return it."""

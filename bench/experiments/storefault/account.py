@@ -56,7 +56,9 @@ def leads(logs: Iterable[str]) -> list[Lead]:
     found = []
     for log in logs:
         for line in log.splitlines():
-            if line.startswith("{") and (said := json.loads(line))["message"] == "leading":
+            if not (line.startswith("{") and line.endswith("}")):
+                continue  # printed by somebody else, or still being written
+            if (said := json.loads(line))["message"] == "leading":
                 found.append((said["at"], Lead(int(said["epoch"]), str(said["owner"]))))
     return [term for _, term in sorted(found)]
 

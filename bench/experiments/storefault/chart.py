@@ -17,6 +17,8 @@ WORDS = {
     "cut-wait": "cut off,\nleader_replicas = 1",
     "cut-min-replicas": "cut off,\nmin-replicas-to-write 1",
     "stall-min-replicas": "silent, not cut off,\nmin-replicas-to-write 1",
+    "apart": "primary alive, apart from its\nreplicas with its clients",
+    "apart-min-replicas": "the same,\nmin-replicas-to-write 1",
 }
 #: Parts of a bar from the left, with their colours.
 PARTS = {

@@ -36,9 +36,9 @@ def failures(trial: Trial) -> list[str]:
     twice = len(found.given_twice)
     if arm.plain and not twice:
         words.append("no epoch was given twice although nothing was done against it")
-    if twice and not arm.plain and arm.dying == "nobody":
+    if twice and not arm.plain and arm.dying == "nobody" and not (arm.lives and arm.leads):
         words.append(f"epochs given twice: {', '.join(map(str, found.given_twice))}")
-    if arm.dying == "schedulers" and found.epochs[-1] in found.given_twice:
+    if (arm.dying == "schedulers" or arm.lives) and found.epochs[-1] in found.given_twice:
         words.append(f"work goes on under epoch {found.epochs[-1]}, which was given twice")
     if arm.fault == "cut" and not arm.min_replicas and not found.destroyed:
         words.append("nothing that was accepted was destroyed although replication was cut")

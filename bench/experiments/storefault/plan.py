@@ -46,7 +46,8 @@ class Arm:
     ``plain``: schedulers that give epochs from the server's counter alone. ``leader_replicas``: the
     setting. ``min_replicas``: the server's ``min-replicas-to-write``. ``dying``: who dies with the
     primary, and what it knew of epochs with it. ``leads``: a second scheduler leads before it dies;
-    None where either may be.
+    None where either may be. ``lives``: the primary does not die but lives on with its clients, cut
+    off from its replicas and the Sentinels, and comes back.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Arm:
     min_replicas: int = 0
     dying: Dying = "nobody"
     leads: bool | None = True
+    lives: bool = False
 
     def server(self, plan: Plan) -> dict[str, str]:
         """Return the settings of the three data servers."""
@@ -76,5 +78,7 @@ ARMS = {
         Arm("cut-wait", "cut", leader_replicas=1, leads=False),
         Arm("cut-min-replicas", "cut", min_replicas=1, leads=False),
         Arm("stall-min-replicas", "stall", min_replicas=1, leads=None),
+        Arm("apart", "cut", lives=True),
+        Arm("apart-min-replicas", "cut", min_replicas=1, leads=False, lives=True),
     )
 }

@@ -1,20 +1,19 @@
-"""One trial: a leader dies, then the primary, and whoever led meanwhile comes back."""
+"""One trial: the scene, its course, and what is found afterwards."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
-from bench.experiments.storefault.account import Account, Lead, account, leads, started
-from bench.experiments.storefault.plan import ARMS, Arm, Plan
-from bench.harness.errors import BenchError
-from bench.harness.failures import signals
+from bench.experiments.storefault.account import Account, account, started
+from bench.experiments.storefault.apart import apart
+from bench.experiments.storefault.cast import Cast
+from bench.experiments.storefault.killed import killed
+from bench.experiments.storefault.plan import ARMS, Plan
 from bench.harness.failures.records import dispatches
 from bench.harness.failures.scene import Scene
-from bench.harness.process import Process, until
 from bench.harness.sentinels import Death, SentinelCluster
 from bench.harness.servers import redis_server
 from tq_celery.store.client import connect
@@ -22,11 +21,8 @@ from tq_celery.store.verify import verify
 
 __all__ = ["Trial", "trial"]
 
-SCHEDULERS = 3
-#: Seconds for a scheduler to lead after a failover, and for the rest to be settled, on a machine
-#: that has other work.
-LEADS, DRAINS = 60.0, 90.0
-PLAIN = ("-m", "bench.experiments.storefault.plain_scheduler")
+#: Seconds for the rest to be settled, on a machine that has other work.
+DRAINS = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,65 +38,6 @@ class Trial:
     fault: Death
     violations: Sequence[str]
     server: str
-
-
-class _Cast:
-    """The processes of a trial, and what their logs say of terms."""
-
-    def __init__(self, arm: Arm, scene: Scene, slots: int) -> None:
-        self._arm, self._scene, self._slots = arm, scene, slots
-
-    def enter(self, *, worker: bool = True) -> None:
-        """Start schedulers, and then a worker."""
-        before = len(self._scene.schedulers)
-        for _ in range(SCHEDULERS):
-            if self._arm.plain:
-                self._scene.scheduler(program=PLAIN, wait=False)
-            else:
-                self._scene.scheduler(wait=False)
-        new = self._scene.schedulers[before:]
-        until(
-            lambda: all("scheduler started" in each.output() for each in new),
-            "the schedulers to start", LEADS,
-        )  # fmt: skip
-        if worker:
-            self._scene.worker("threads", self._slots)
-
-    def terms(self) -> list[Lead]:
-        """Return every term so far, of schedulers that have ended too."""
-        return leads(each.output() for each in self._scene.schedulers)
-
-    def leader(self, known: Sequence[Lead]) -> Process | None:
-        """Return the living scheduler that began a term which is not in ``known``."""
-        for process in self._scene.schedulers:
-            if process.alive and set(leads([process.output()])) - set(known):
-                return process
-        return None
-
-    def await_leader(self, known: Sequence[Lead]) -> Process:
-        """Wait for a term which is not in ``known``; raises BenchError."""
-        found: list[Process | None] = []
-
-        def there() -> bool:
-            found[:] = [self.leader(known)]
-            return found[0] is not None
-
-        until(there, "a scheduler to lead", LEADS)
-        assert found[0] is not None
-        return found[0]
-
-    def end(self, *, workers: bool) -> None:
-        """Kill all schedulers, and what they know of epochs with them."""
-        for process in (*self._scene.schedulers, *(self._scene.workers if workers else ())):
-            signals.kill(process)
-
-    def await_newer(self, known: Sequence[Lead]) -> None:
-        """Wait until a scheduler leads under an epoch above all ``known``; raises BenchError."""
-        highest = max(epoch for epoch, _ in known)
-        until(
-            lambda: self.terms()[-1].epoch > highest, f"an epoch above {highest} to be led under",
-            LEADS,
-        )  # fmt: skip
 
 
 def trial(kind: str, plan: Plan, name: str, seed: int = 1) -> Trial:
@@ -125,64 +62,19 @@ def trial(kind: str, plan: Plan, name: str, seed: int = 1) -> Trial:
             Scene(cluster.url, broker=broker.url(), client=client, ttl=plan.ttl,
                   lease=plan.lease, env=env)
         )  # fmt: skip
-        return _run(plan, arm, cluster, scene, seed)
-
-
-def _run(plan: Plan, arm: Arm, cluster: SentinelCluster, scene: Scene, seed: int) -> Trial:
-    cast = _Cast(arm, scene, plan.slots)
-    cast.enter()
-    first = cast.await_leader(())
-    load = scene.load(
-        plan.rate, plan.seconds, batch=plan.batch, args=(plan.task_seconds,), again=False, seed=seed
-    )
-    load.began()
-    time.sleep(plan.before)
-    if arm.fault == "cut":
-        cluster.cut_replication()
-    elif arm.fault == "stall":
-        cluster.stall_replication()
-    before = cast.terms()
-    signals.kill(first)
-    time.sleep(plan.held)
-    second = cast.await_leader(before) if arm.leads else cast.leader(before)
-    if arm.leads is False and second is not None:
-        raise BenchError(f"storefault, {arm.name}: somebody led before the primary died")
-    returns = second if arm.dying == "nobody" else None
-    if returns is not None:
-        signals.freeze(returns)
-    known, died = cast.terms(), time.monotonic()
-    death = cluster.kill_primary()
-    _in_effect(arm, death)
-    everybody = arm.dying == "everybody"
-    if arm.dying != "nobody":
-        cast.end(workers=everybody)
-    cluster.promoted()
-    if arm.dying != "nobody":
-        cast.enter(worker=everybody)
-    cast.await_leader(known)
-    if arm.dying == "schedulers":
-        cast.await_newer(known)
-    if returns is not None:
-        time.sleep(plan.afterwards)
-        signals.resume(returns)
-    load.finish()
-    scene.drained(DRAINS)
-    records = dispatches(scene.client, scene.keys)
-    starts = started(scene.runs.read_text().splitlines())
-    found = account(cast.terms(), load.calls(), records, starts, died, death.at)
-    broken = [
-        f"{each.promise}: {each.message} ({each.id})"
-        for each in verify(scene.client, scene.keys).violations
-    ]
-    return Trial(arm.name, found, death, broken, cluster.version)
-
-
-def _in_effect(arm: Arm, death: Death) -> None:
-    """Raise BenchError unless the primary died in the state that the arm is about."""
-    heard, behind = all(death.up), death.behind > 0
-    expected = {"none": (True, None), "cut": (False, True), "stall": (True, True)}[arm.fault]
-    if heard != expected[0] or (expected[1] is not None and behind != expected[1]):
-        raise BenchError(
-            f"storefault, {arm.name}: when the primary died the replicas' links were {death.up} "
-            f"and {death.behind} bytes were missing"
-        )
+        cast = Cast(arm, scene, plan.slots)
+        cast.enter()
+        course = (apart if arm.lives else killed)(plan, arm, cluster, scene, cast, seed)
+        for load in course.loads:
+            load.finish()
+        scene.drained(DRAINS)
+        found = account(
+            cast.terms(), [call for load in course.loads for call in load.calls()],
+            dispatches(scene.client, scene.keys), started(scene.runs.read_text().splitlines()),
+            course.died, course.fault.at,
+        )  # fmt: skip
+        broken = [
+            f"{each.promise}: {each.message} ({each.id})"
+            for each in verify(scene.client, scene.keys).violations
+        ]
+        return Trial(arm.name, found, course.fault, broken, cluster.version)

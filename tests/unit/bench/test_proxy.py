@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.harness.proxy import Direction, FaultProxy
+from bench.harness.proxy import Direction, FaultProxy, Peer
 
 
 @contextlib.contextmanager
@@ -138,70 +138,77 @@ def request(*words: bytes) -> bytes:
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words)
 
 
-#: What a replica sends first, with a password and without, in one piece and in two.
-HANDSHAKES = {
-    "plain": [request(b"PING"), request(b"REPLCONF", b"listening-port", b"6380")],
-    "password": [
+#: What replicas and Sentinels send first, with a password and without, in one piece and in two.
+HANDSHAKES: dict[str, list[bytes]] = {
+    "replica": [request(b"PING"), request(b"REPLCONF", b"listening-port", b"6380")],
+    "replica with a password": [
         request(b"PING"),
         request(b"AUTH", b"secret") + request(b"REPLCONF", b"capa", b"eof"),
     ],
-    "in lower case": [request(b"psync", b"?", b"-1")],
-    "in pieces": [
+    "replica in lower case": [request(b"psync", b"?", b"-1")],
+    "replica in pieces": [
         b"*3\r\n$8\r\nREPL",
         b"CONF\r\n$4\r\nport\r\n$1\r\n1\r\n",
         request(b"PSYNC", b"?"),
     ],
+    "sentinel": [request(b"CLIENT", b"SETNAME", b"sentinel-4c1e9cf0-cmd") + request(b"PING")],
 }
 
 
-@pytest.mark.parametrize("handshake", HANDSHAKES.values(), ids=list(HANDSHAKES))
-def test_replicas_alone_are_cut_off(proxy: FaultProxy, handshake: list[bytes]) -> None:
-    """Clients and Sentinels that use the same address notice nothing.
+@pytest.mark.parametrize(("name", "handshake"), HANDSHAKES.items(), ids=list(HANDSHAKES))
+def test_some_are_cut_off_and_others_notice_nothing(
+    proxy: FaultProxy, name: str, handshake: list[bytes]
+) -> None:
+    """All use the same address.
 
     Seen to fail with every connection taken for a replica's, and with only its first request read.
     """
-    talk = request(b"SET", b"k", b"REPLCONF and PSYNC")
-    with connect(proxy) as client, connect(proxy) as replica:
+    peers: tuple[Peer, Peer] = ("replica", "sentinel")
+    peer, other = peers if name.startswith("replica") else peers[::-1]
+    talk = request(b"SET", b"sentinel-", b"REPLCONF and PSYNC")
+    with connect(proxy) as client, connect(proxy) as cut_off:
         assert ask(client, talk) == talk
         for piece in handshake:
-            assert ask(replica, piece) == piece
-        assert (proxy.connections, proxy.replicas) == (2, 1)
-        proxy.cut(replicas=True)
+            assert ask(cut_off, piece) == piece
+        assert (proxy.connections, proxy.of(peer), proxy.of(other)) == (2, 1, 0)
+        proxy.cut(other)
+        assert ask(cut_off) == b"ping"
+        proxy.cut(peer)
         with pytest.raises(ConnectionResetError):
-            replica.recv(100)
+            cut_off.recv(100)
         assert ask(client, talk) == talk
-        assert (proxy.connections, proxy.replicas, proxy.refused_replicas) == (1, 0, 1)
+        assert (proxy.connections, proxy.of(peer), proxy.refused_peers) == (1, 0, {peer: 1})
 
 
 def test_a_replica_that_comes_back_is_refused_until_healing(proxy: FaultProxy) -> None:
     """It is let in like anybody, and reset before the request that gives it away has arrived."""
-    last = HANDSHAKES["plain"][-1]
-    proxy.cut(replicas=True)
+    last = HANDSHAKES["replica"][-1]
+    proxy.cut("replica")
     with connect(proxy) as client, connect(proxy) as replica:
         assert ask(replica) == b"ping"
         arrived = proxy.forwarded["up"]
         replica.sendall(last)
         with contextlib.suppress(ConnectionResetError):
             assert replica.recv(100) == b""
-        assert (proxy.forwarded["up"], proxy.refused_replicas) == (arrived, 1)
+        assert (proxy.forwarded["up"], proxy.refused_peers["replica"]) == (arrived, 1)
         assert ask(client) == b"ping"
     proxy.heal()
     with connect(proxy) as replica:
         assert ask(replica, last) == last
-        assert proxy.replicas == 1
+        assert proxy.of("replica") == 1
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])
 def test_replicas_alone_are_stalled(proxy: FaultProxy, direction: Direction) -> None:
     """Their connections stay open at both ends, and what was held back arrives when it heals."""
-    last = HANDSHAKES["plain"][-1]
+    last = HANDSHAKES["replica"][-1]
     with connect(proxy) as client, connect(proxy) as replica:
         assert ask(replica, last) == last
-        proxy.stall(direction, replicas=True)
+        proxy.stall(direction, peers=["replica"])
         replica.sendall(b"held")
         assert silent(replica)
         assert ask(client) == b"ping"
-        assert proxy.replicas == 1
+        assert proxy.of("replica") == 1
         proxy.heal()
         assert replica.recv(100) == b"held"
 

@@ -38,6 +38,7 @@ def test_terms_are_read_from_the_logs_in_order() -> None:
         line("10:05", "leading", owner="a", epoch=3),
     ])  # fmt: skip
     second = line("10:03", "leading", owner="b", epoch=2)
+    second += '\n{"at": "10:04", "message": "lead'
     assert leads([first, second]) == [Lead(1, "a"), Lead(2, "b"), Lead(3, "a")]
 
 
@@ -128,6 +129,8 @@ GOOD = {
     "cut-wait": trial("cut-wait", destroyed=9),
     "cut-min-replicas": trial("cut-min-replicas", refused=9),
     "stall-min-replicas": trial("stall-min-replicas", refused=9, destroyed=4),
+    "apart": trial("apart", epochs=[1, 2, 2, 4], given_twice=[2], destroyed=9),
+    "apart-min-replicas": trial("apart-min-replicas", refused=9),
 }
 
 
@@ -146,6 +149,8 @@ def test_every_arm_can_pass(name: str) -> None:
         ("cut-min-replicas", {"destroyed": 1}, "1 accepted and destroyed"),
         ("cut-min-replicas", {"refused": 0}, "nothing was refused although"),
         ("cut-workers-know", {"epochs": [1, 2, 2]}, "goes on under epoch 2, which was given twice"),
+        ("apart", {"epochs": [1, 2, 2]}, "goes on under epoch 2, which was given twice"),
+        ("apart-min-replicas", {"destroyed": 2}, "2 accepted and destroyed"),
         ("stall-min-replicas", {"given_twice": [2]}, "epochs given twice: 2"),
         ("caught-up", {"lost": ["x", "y"]}, "2 accepted after the failover and lost"),
         ("caught-up", {"settled_twice": 3}, "3 settled twice"),
