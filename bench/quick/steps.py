@@ -86,6 +86,41 @@ STEPS = (
         "arms.tq arms.redis",
     ),
     _json(
+        "failover",
+        "--trials 1 --ttl 1 --rate 200 --seconds 2 --afterwards 1 --untimed "
+        "--arm graceful --arm crash",
+        "arms.graceful.median_ms arms.crash.max_ms",
+    ),
+    # An exit code of 2: a time was missed, which is not asked of a machine that may be busy.
+    _json(
+        "partition",
+        "--repetitions 1 --arm leader-up-long",
+        "passed arms.leader-up-long",
+        codes=(0, 2),
+    ),
+    _json(
+        "workerloss",
+        "--pool threads --fault kill --lease 3 --repetitions 1",
+        "passed arms.threads/kill.median_ms",
+        codes=(0, 2),
+    ),
+    _json(
+        "storefault",
+        "--trials 1 --held 3 --arm cut-min-replicas",
+        "arms.cut-min-replicas.epochs_given_twice arms.cut-min-replicas.refused",
+    ),
+    _json(
+        "serverfaults",
+        "--fault flushall --repetitions 1",
+        "passed arms.flushall.trials",
+        codes=(0, 2),
+    ),
+    _json(
+        "guards",
+        "--repetitions 1 --guard token --guard ingress-read",
+        "passed arms.token arms.ingress-read",
+    ),
+    _json(
         "delaydrift",
         "--repetitions 1 --tasks 20 --pause 0 --arm tq-wfq --arm redis",
         "late_ms.tq-wfq late_ms.redis",

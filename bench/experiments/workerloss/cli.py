@@ -24,6 +24,7 @@ from bench.experiments.workerloss.verdict import of_burial, of_trial
 from bench.harness import environment
 from bench.harness.options import common, repetitions, server_kind
 from bench.harness.report import emit, progress
+from bench.harness.servers import redis_server
 from bench.harness.turns import turns
 
 __all__ = ["command"]
@@ -35,8 +36,7 @@ __all__ = ["command"]
     "--fault", "faults", multiple=True, type=click.Choice([*FAULTS, DEADLY]), help="Only these."
 )
 @click.option(
-    "--lease", default=Plan().lease, show_default=True, type=click.FloatRange(3, 300),
-    help="Seconds. A prefork pool takes up to 5 s to notice a lost child, whatever the lease.",
+    "--lease", default=Plan().lease, show_default=True, type=click.FloatRange(2, 300), help="Seconds.",
 )  # fmt: skip
 @click.option(
     "--chart", type=click.Path(dir_okay=False, path_type=Path), help="Draw the recoveries as a PNG."
@@ -56,6 +56,8 @@ def command(
 ) -> None:
     """How long until a lost worker's tasks run again, and is everything right afterwards?"""
     start, plan = environment.describe(), Plan(lease, server)
+    with redis_server(server) as one:  # every trial has a server of its own, of this kind
+        version = one.version
     arms = [(pool, fault) for fault in faults or [*FAULTS, DEADLY] for pool in pools or SLOTS]
     trials: dict[tuple[str, str], list[Trial]] = {}
     burials: dict[str, list[Burial]] = {}
@@ -86,16 +88,16 @@ def command(
             "passed": passed,
             "failed": {f"{pool}/{fault}": words for (pool, fault), words in wrong.items() if words},
             "arms": {
-                **{f"{pool}/{fault}": arm_figures(each) for (pool, fault), each in trials.items()},
-                **{f"{pool}/{DEADLY}": end_figures(each) for pool, each in burials.items()},
+                f"{pool}/{fault}": arm_figures(each) for (pool, fault), each in trials.items()
             },
+            "burials": {pool: end_figures(each) for pool, each in burials.items()},
             "lease": lease,
             "repetitions": repetitions,
             "raw": {
                 "trials": [asdict(each) for several in trials.values() for each in several],
                 "burials": [asdict(each) for several in burials.values() for each in several],
             },
-            "environment": {**start, "server": server},
+            "environment": {**start, "servers": [version]},
         },
         as_json,
         save,
