@@ -83,7 +83,14 @@ PRIVATE = [
     Private("_encoders", "kombu.serialization:registry", "envelope.py", "is json kombu's own?"),
     # -- pools and remote control
     Private("_pool", "celery.concurrency.base:BasePool", "worker/bootstep.py", "the AsynPool"),
-    Private("_pool", "billiard.pool:Pool", "worker/reconnecting.py", "the processes"),
+    Private(
+        "_pool", "billiard.pool:Pool", "worker/lost_process.py, worker/reconnecting.py",
+        "the processes",
+    ),
+    Private(
+        "_sentinel_poll", "celery.concurrency.asynpool", "worker/lost_process.py",
+        "has its pipe closed before it was gone?",
+    ),
     Private("_result_handler", "billiard.pool:Pool", "worker/reconnecting.py", "takes in results"),
     Private("_accepted", _JOB, "worker/request.py, worker/lost_process.py", "was it taken?"),
     Private("_write_to", _JOB, "worker/request.py, worker/lost_process.py", "whose pipe it is in"),
@@ -139,7 +146,7 @@ def test_it_is_still_there(private: Private) -> None:
         owner = importlib.import_module(private.owner)
     # most are attributes of instances, which only the source knows
     assert hasattr(owner, private.name) or re.search(
-        rf"\b(self|job)\.{private.name} = ", _source(owner)
+        rf"\b(self|job|proc)\.{private.name} = ", _source(owner)
     ), f"{private.owner} has no {private.name} any more: {private.where} needs it: {private.why}"
 
 

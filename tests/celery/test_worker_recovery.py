@@ -222,6 +222,18 @@ def test_a_job_of_a_dead_process_is_not_started_twice(tmp_path, options, starts)
     assert done.stdout.strip() == str(starts), done.stderr
 
 
+def test_a_process_that_is_ending_is_looked_at_again():
+    """Its pipes are closed, and it cannot be waited for yet: Celery's pool looks 5 s later.
+
+    Seen to fail with ``plain``, the pool of Celery: without its timer it never looks.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.celery.ending_process_main"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "lost\n", done.stderr
+
+
 def test_names_are_unique_and_consumers_do_not_pile_up(worker_lab):
     """redis/redis #9745: dead consumers for ever, or their pending entries lost with them."""
     lab = worker_lab(lease=1.0)

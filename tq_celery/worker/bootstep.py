@@ -35,7 +35,7 @@ from tq_celery.worker.heartbeats import never_wait
 from tq_celery.worker.inspecting import Inspecting
 from tq_celery.worker.late_control import LateControl
 from tq_celery.worker.lines import write_json
-from tq_celery.worker.lost_process import read_before_handing_on
+from tq_celery.worker.lost_process import look_until_it_is_gone, read_before_handing_on
 from tq_celery.worker.obituaries import obituary_fields, write_obituary
 from tq_celery.worker.panel import hook_panel
 from tq_celery.worker.reader import Offer, Reader
@@ -183,6 +183,7 @@ class TQStep(bootsteps.StartStopStep):
             reader.stand_in = self._new_stand_in(reader)
         else:
             read_before_handing_on(c.pool._pool)
+            look_until_it_is_gone(c.pool._pool)
         self.reader = reader
         self._handover = handover_for(c, self._table.arrived, self._pump)
         self._close_before_soft_shutdown(c.controller)
