@@ -2,7 +2,8 @@
 
 :class:`Cluster` starts schedulers with ``tq scheduler`` and workers with ``celery worker`` beside a
 server that the test owns, keeps their logs, and ends everything. :meth:`Cluster.assert_clean` is
-how every test ends: each accepted task has exactly one result record and nothing is left anywhere.
+how every test ends: each accepted task has exactly one result record, nothing is left anywhere, and
+``tq verify`` finds no broken promise.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tq_celery.settings import Settings
 from tq_celery.store.contract import Limits, Receipt, Submission, WorkerAnnouncement
 from tq_celery.store.keys import GROUP, Keys
 from tq_celery.store.redis_store import RedisStore
+from tq_celery.store.verify import verify
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -330,6 +332,8 @@ class Cluster:
         ids = {key[0].decode() for key in records}
         wanted = {*self.submitted, *extra}
         assert wanted <= ids, f"without a result record: {sorted(wanted - ids)[:10]}"
+        found = verify(self.client, self.keys, done_memory=self.store.settings.done_memory)
+        assert found.passed, f"broken promises: {found.violations[:10]}\n{self.describe()}"
 
 
 @pytest.fixture

@@ -209,4 +209,5 @@ def test_garbage_that_recovery_meets(cluster_of: Any, make_server: Any) -> None:
     wait_until(lambda: all(cluster.runs()[task] == 2 for task in ids), "both run again")
     cluster.client.hdel(running, *junk)
     cluster.client.srem(cluster.keys.name("queues"), b"\xff\xfe", "broken")
+    cluster.client.delete(cluster.keys.of_queue("running", "broken"))
     cluster.assert_clean()

@@ -13,6 +13,7 @@ import pytest
 
 from tests.store.contract.steps import submit, task
 from tests.store.verify.conftest import check, deliver, ended, settle
+from tq_celery.errors import StoreError
 from tq_celery.store.record import RUN
 from tq_celery.store.redis_store import RedisStore
 
@@ -333,3 +334,23 @@ def test_bytes_that_are_no_text(space: RedisStore) -> None:
     space.complete("w", [ended(space, each.token) for each in deliver(space)])
     space.client.hset(space.keys.name("live"), tenant, 1)
     assert found(space) == {("counters", "live \\xff\x00\x00\x00\x07")}
+
+
+def test_what_is_not_ours_is_left_out_or_named(life: RedisStore) -> None:
+    """Seen to fail: a queue's name that is no text ended it with a traceback."""
+    client: Any = life.client
+    client.sadd(life.keys.name("queues"), b"\xff\xfe")
+    client.zadd(life.keys.prefix.encode() + b"pending:no number", {b"x": 1})
+    client.xadd(life.keys.name("ingress"), {"what": "is this"})
+    client.zadd(life.keys.name("delayed"), {b"short": 1})
+    client.hset(life.keys.of_queue("running", "q"), b"99-9", b"junk")
+    seen = check(life)
+    assert {(each.promise, each.id) for each in seen.violations} == {("counters", "dispatched:q")}
+    assert "3 entries among the live tasks are no tasks" in seen.horizon.limits
+    client.set(life.keys.of_queue("running", "other"), "no hash")
+    with pytest.raises(StoreError, match="WRONGTYPE"):
+        check(life)
+    client.delete(life.keys.of_queue("running", "other"))
+    client.hset(life.keys.name("counters"), "pending:q", "many")
+    with pytest.raises(StoreError, match="not this library's"):
+        check(life)

@@ -8,10 +8,12 @@ the tasks themselves page by page after it (``tasks.py``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from tq_celery.errors import StoreError
 from tq_celery.store.inspect import reading
 from tq_celery.store.keys import GROUP, Keys, quoted
 from tq_celery.store.verify.contract import StreamSeen, text
@@ -110,18 +112,25 @@ def discover(client: Any, keys: Keys, known: Known) -> None:
     """Add the queues and the pairs of queue and tenant that have a key now."""
     prefix = keys.prefix.encode()
     with reading("verify"):
-        known.queues |= {raw.decode() for raw in client.smembers(keys.name("queues"))}
+        known.queues |= set(_names(client.smembers(keys.name("queues"))))
         for key in client.scan_iter(match=quoted(prefix) + b"*", count=_STEP):
             word, _, rest = key[len(prefix) :].partition(b":")
             if word in (b"exec", b"running", b"obituary") and rest:
-                known.queues.add(rest.decode())
+                known.queues |= set(_names([rest]))
             elif word in (b"pending", b"outdated"):
                 length, _, names = rest.partition(b":")
-                size = int(length)
-                known.pairs.add((names[:size].decode(), names[size + 1 :]))
+                size = int(length) if length.isdigit() else 0
+                known.pairs |= {(queue, names[size + 1 :]) for queue in _names([names[:size]])}
         tenants = client.hkeys(keys.name("live"))
     if len(tenants) * len(known.queues) <= _PAIRS:
         known.pairs |= {(queue, tenant) for queue in known.queues for tenant in tenants}
+
+
+def _names(raw: Iterable[bytes]) -> Iterator[str]:
+    """Yield names of queues; what is not text is not the library's."""
+    for each in raw:
+        with suppress(UnicodeDecodeError):
+            yield each.decode()
 
 
 def is_small(client: Any, keys: Keys, most: int) -> bool:
@@ -133,7 +142,19 @@ def is_small(client: Any, keys: Keys, most: int) -> bool:
 def read_sizes(
     client: Any, keys: Keys, known: Known, more: list[tuple[Any, ...]]
 ) -> tuple[Look, list[Reply]]:
-    """Read everything but the tasks in one MULTI, and ``more`` commands in the same one."""
+    """Read everything but the tasks in one MULTI, and ``more`` commands in the same one.
+
+    Raises StoreError also where something else than the library's stands in a key.
+    """
+    try:
+        return _read_sizes(client, keys, known, more)
+    except ValueError as error:
+        raise StoreError("verify", f"what it read is not this library's: {error}") from error
+
+
+def _read_sizes(
+    client: Any, keys: Keys, known: Known, more: list[tuple[Any, ...]]
+) -> tuple[Look, list[Reply]]:
     name, of_queue = keys.name, keys.of_queue
     queues, pairs = sorted(known.queues), sorted(known.pairs)
     plain: list[tuple[Any, ...]] = [

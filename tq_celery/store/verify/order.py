@@ -51,7 +51,7 @@ def _overtaken(
             heapq.heappush(waiting, (better, name, other))
         while waiting and waiting[0][2].end <= entry[0]:
             heapq.heappop(waiting)
-        if waiting and waiting[0][0] < rank and entry[0] > since:
+        if waiting and waiting[0][0] < rank and since < entry[0] < look.at:
             name = waiting[0][1]
             if name not in told:
                 told.add(name)

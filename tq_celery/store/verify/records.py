@@ -56,6 +56,8 @@ class Records:
         self._name = keys.name("results")
         self._last = "0-0"
         self.settled: list[Settled] = []
+        #: How many of them belong to the look; those after it say what became of tasks meanwhile.
+        self.until = 0
         #: Records that do not name their exec entry: written by an earlier version.
         self.unnamed = 0
         #: Ids of entries that are no result records.
@@ -71,6 +73,12 @@ class Records:
             if not page:
                 return
             self._last = page[-1][0].decode()
+
+    def newest(self) -> str:
+        """Return the id of the newest record there is by now, empty for none."""
+        with reading("results"):
+            found = self._client.xrevrange(self._name, count=1)
+        return found[0][0].decode() if found else ""
 
     def _take(self, entry: bytes, fields: Mapping[bytes, bytes]) -> None:
         try:

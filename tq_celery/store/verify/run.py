@@ -89,7 +89,12 @@ class _Eye:
     def look(self) -> dict[tuple[str, str], Violation]:
         """Look once; returns what is wrong, by promise and id."""
         look, tasks = self._read()
-        self._records.read_until(look.results.last)
+        records = self._records
+        records.read_until(look.results.last)
+        records.until = len(records.settled)
+        if not tasks.at_once:
+            # what was in flight at the look and has ended since is among the newer ones
+            records.read_until(records.newest())
         checked: Counter[str] = Counter()
         self._limits: list[str] = []
         found: dict[tuple[str, str], Violation] = {}
@@ -120,7 +125,7 @@ class _Eye:
         return look, tasks
 
     def _check(self, look: Look, tasks: Tasks, checked: Counter[str]) -> Iterator[Violation]:
-        settled, name = self._records.settled, self._keys.name
+        name, settled = self._keys.name, self._records.settled[: self._records.until]
         last_of = {record.key: record for record in settled}
         names = {word: name(word) for word in ("results", "dead")}
         checked["horizon"] = len(names)

@@ -76,8 +76,9 @@ def unequal(
     ``checked``.
     """
     changes = look.changes
-    since = settled_by(waits, look, "policy", "groups", "virtual")
-    since = max([since, *(changes.get(word, 0) for word in ("weights", "pauses", "caps"))])
+    # who gets a greater weight may have arrears of the smaller one
+    since = settled_by(waits, look, "policy", "groups", "virtual", "weights")
+    since = max([since, *(changes.get(word, 0) for word in ("pauses", "caps"))])
     queues: defaultdict[str, list[Wait]] = defaultdict(list)
     for each in waits:
         queues[each.queue].append(each)
@@ -100,13 +101,15 @@ def _tenants(look: Look, waits: Iterable[Wait], since: float, clock: int) -> lis
         if each.tenant not in held:
             parts[each.tenant].append(each)
     found = [
-        _tenant(tenant, part, look.weights.get(tenant, 1.0), since, clock)
+        _tenant(tenant, part, look.weights.get(tenant, 1.0), since, look.at, clock)
         for tenant, part in parts.items()
     ]
     return sorted(found, key=lambda tenant: (-len(tenant.times), tenant.name))
 
 
-def _tenant(raw: bytes, waits: Sequence[Wait], weight: float, since: float, clock: int) -> _Tenant:
+def _tenant(
+    raw: bytes, waits: Sequence[Wait], weight: float, since: float, until: int, clock: int
+) -> _Tenant:
     tenant = _Tenant(text(raw), largest=max(each.task.cost for each in waits) / weight)
     charged = sorted(
         (each.exec, each.task.cost / weight) for each in waits
@@ -122,8 +125,9 @@ def _tenant(raw: bytes, waits: Sequence[Wait], weight: float, since: float, cloc
     for low, high in _union([each for each in waits if each.known], clock):
         edges = [low, *(cut for cut in cuts if low < cut < high), high]
         for start, end in pairwise(edges):
-            if max(start + clock, since) < end:
-                tenant.waiting.append((max(start + clock, since), end))
+            start, end = max(start + clock, since), min(end, until)
+            if start < end:
+                tenant.waiting.append((start, end))
     return tenant
 
 

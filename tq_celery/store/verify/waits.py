@@ -2,7 +2,7 @@
 
 A task waits from its admission to its dispatch, or to its removal, or still. Of one that came back
 (given back, or recovered from a lost worker) only the last dispatch is known, and not when it
-waited.
+waited. Where tasks were read page by page, what happened after the look is known in part.
 """
 
 from __future__ import annotations
