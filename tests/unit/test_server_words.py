@@ -6,6 +6,7 @@ import pytest
 import redis
 
 from tq_celery.errors import StoreError, StoreUnavailableError
+from tq_celery.store.inspect import reading
 from tq_celery.store.scripts import SCRIPTS, translate
 
 PIPELINED = "Command # 1 (ZRANGE tq:{n}:workers 0 -1 (x)) of pipeline caused error: "
@@ -31,6 +32,19 @@ def test_a_server_that_cannot_now(before: str, text: str, word: str) -> None:
     assert isinstance(error, StoreUnavailableError)
     assert error.refusal == word
     assert text in str(error)
+
+
+@pytest.mark.parametrize("before", ["", PIPELINED])
+def test_a_look_at_a_server_that_cannot_now(before: str) -> None:
+    """Seen to fail: the scheduler's accounts had a traceback for it, unlike its other loops."""
+    with pytest.raises(StoreUnavailableError, match="BUSY") as raised, reading("account"):
+        raise redis.ResponseError(before + BUSY)
+    assert raised.value.refusal == "BUSY"
+    with pytest.raises(StoreUnavailableError, match="account: LOADING"), reading("account"):
+        raise redis.exceptions.BusyLoadingError("the dataset in memory")
+    with pytest.raises(StoreError, match="WRONGTYPE") as unknown, reading("account"):
+        raise redis.ResponseError("WRONGTYPE Operation against a key")
+    assert type(unknown.value) is StoreError
 
 
 def test_an_error_that_only_speaks_of_such_a_word() -> None:

@@ -21,7 +21,7 @@ from tq_celery.states import Outcome
 from tq_celery.store.announcement import parse_announcement
 from tq_celery.store.client import AWAY
 from tq_celery.store.keys import GROUP, Keys
-from tq_celery.store.scripts import said
+from tq_celery.store.scripts import refused, said
 from tq_celery.store.views import (
     DeadLetter,
     LeaderView,
@@ -52,7 +52,7 @@ def reading(operation: str) -> Iterator[None]:
         yield
     except (exceptions.RedisError, OSError) as error:
         kind = StoreUnavailableError if isinstance(error, AWAY) else StoreError
-        raise kind(operation, said(error)) from error
+        raise refused(operation, error) or kind(operation, said(error)) from error
 
 
 def ask(client: Any, operation: str, commands: Iterable[tuple[Any, ...]]) -> list[Any]:

@@ -23,7 +23,7 @@ from tq_celery.errors import FencedError, StoreError, StoreUnavailableError, TQE
 from tq_celery.store.client import close_idle
 from tq_celery.store.script_times import SCRIPT_TIMES
 
-__all__ = ["SCRIPTS", "Script", "call", "said", "translate"]
+__all__ = ["SCRIPTS", "Script", "call", "refused", "said", "translate"]
 
 _FOLDER = files("tq_celery.store") / "lua"
 _LINE = re.compile(r"user_script:(\d+)")
@@ -110,11 +110,9 @@ def said(error: Exception) -> str:
 
 def translate(script: Script, error: Exception, epoch: int = 0) -> Exception:
     """Return our error for a server's or connection's, with the operation and the source line."""
+    if unavailable := refused(script.name, error):
+        return unavailable
     text = said(error)
-    refusal = _refusal(error)
-    if refusal:
-        shown = text if text.startswith(refusal) else f"{refusal} {text}"
-        return StoreUnavailableError(script.name, shown, refusal=refusal)
     if isinstance(error, ResponseError):
         word, _, rest = text.partition(" ")
         if word == "TQFENCED":
@@ -124,6 +122,15 @@ def translate(script: Script, error: Exception, epoch: int = 0) -> Exception:
             text = f"{text} (lua/{script.lines[int(at.group(1)) - 1]})"
         return StoreError(script.name, text)
     return StoreUnavailableError(script.name, text or type(error).__name__)
+
+
+def refused(operation: str, error: Exception) -> StoreUnavailableError | None:
+    """Return our error for the answer of a server that can do nothing for now, None for others."""
+    refusal, text = _refusal(error), said(error)
+    if not refusal:
+        return None
+    shown = text if text.startswith(refusal) else f"{refusal} {text}"
+    return StoreUnavailableError(operation, shown, refusal=refusal)
 
 
 def _refusal(error: Exception) -> str:

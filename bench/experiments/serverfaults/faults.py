@@ -41,10 +41,8 @@ Happening = Callable[[FaultServer, float], AbstractContextManager[Span]]
 _BLOCK, _ROOM, _BEYOND = 1 << 18, 8 << 20, 2 << 20
 #: Keys that a server loads, so many microseconds each.
 _KEYS = 2_500
-#: Keeps the server to itself for so many rounds; and the rounds to find out how long one takes.
-_SPIN, _ROUNDS = "for round = 1, tonumber(ARGV[1]) do end", 10_000_000
-#: The first rounds are slower than many are.
-_LONGER = 1.15
+#: Keeps the server to itself until it is killed, and what it is told then.
+_SPIN, _KILLED = "while true do end", "SCRIPT KILL"
 
 
 @contextmanager
@@ -101,15 +99,26 @@ def loading(server: FaultServer, seconds: float) -> Iterator[Span]:
 
 @contextmanager
 def busy(server: FaultServer, seconds: float) -> Iterator[Span]:
-    """A script of somebody else's that keeps the server to itself for ``seconds``."""
+    """A script of somebody else's keeps the server to itself, until SCRIPT KILL after ``seconds``.
+
+    A server listens to that, and tells others that it is busy, from 5 s on.
+    """
     with redis.Redis(port=server.port, socket_timeout=None) as other:
-        spin: Any = other.eval
-        began = time.monotonic()
-        spin(_SPIN, 0, _ROUNDS)
-        rounds = round(_ROUNDS * seconds * _LONGER / (time.monotonic() - began))
+        server.client.ping()  # is connected, and will be heard
         span = Span(time.monotonic())
-        with _meanwhile(lambda: spin(_SPIN, 0, rounds), span):
-            yield span
+        with _meanwhile(lambda: _spin(other), span):
+            try:
+                yield span
+            finally:
+                server.client.script_kill()
+
+
+def _spin(other: Any) -> None:
+    try:
+        other.eval(_SPIN, 0)
+    except redis.ResponseError as error:
+        if _KILLED not in str(error):
+            raise
 
 
 @contextmanager
