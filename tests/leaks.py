@@ -9,8 +9,8 @@ from tq_celery.store.keys import Keys, quoted
 #: What a namespace keeps by design, bounded by tenants, queues or a cap (see the table of keys).
 KEPT = frozenset(
     "config epoch fence leadership wake queues groups cursor virtual weights caps paused_tenants "
-    "paused_queues changes counters service accounted done:new done:old done:since results dead produced "
-    "scan".split()
+    "paused_queues changes counters service accounted done:new done:old done:since results dead "
+    "produced scan".split()
 )
 
 
