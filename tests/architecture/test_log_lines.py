@@ -13,8 +13,8 @@ LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 FIELDS = {
     "exc_info", "task_id", "task_name", "tenant",
     "command", "counted", "deliveries", "end", "epoch", "error", "failures", "held_back", "loop",
-    "missing", "namespace", "newest", "owner", "port", "queue", "reason", "released", "rest", "role",
-    "tasks", "worker",
+    "missing", "namespace", "newest", "owner", "port", "queue", "reason", "released", "rest",
+    "role", "tasks", "worker",
 }  # fmt: skip
 #: Functions whose result may be given as fields, and settings that a scheduler overrules.
 SPREAD = {"task_fields", "tq_fields", "obituary_fields", "kept"}
