@@ -25,7 +25,10 @@ from collections.abc import Iterable
 
 from tq_celery.store.contract import Grant, WorkerAnnouncement
 
-__all__ = ["Epochs"]
+__all__ = ["NEWER", "USED_BEFORE", "Epochs"]
+
+#: Why a term is over: another leads since, or led before under the same epoch.
+NEWER, USED_BEFORE = "a newer epoch is in use", "its epoch was in use before"
 
 
 class Epochs:
@@ -65,11 +68,13 @@ class Epochs:
         self.heard(grant.in_force)
         return False
 
-    def used_before(self, epoch: int, workers: Iterable[WorkerAnnouncement]) -> bool:
-        """Take in what workers announce; tell whether ``epoch``, our own, was in use before."""
-        own, found = self._own, False
+    def is_over(self, epoch: int, workers: Iterable[WorkerAnnouncement]) -> str:
+        """Take in what workers announce; return why the term ``epoch`` of ours is over, if it is."""
+        own, reason = self._own, ""
         for worker in workers:
             self.heard(worker.epoch)
-            found = found or worker.epoch > epoch
-            found = found or (worker.epoch == own.epoch == epoch and worker.epoch_since < own.at)
-        return found
+            if worker.epoch > epoch:
+                reason = reason or NEWER
+            elif worker.epoch == own.epoch == epoch and worker.epoch_since < own.at:
+                reason = USED_BEFORE
+        return reason

@@ -125,10 +125,10 @@ class Leadership:
             self.end()
 
     def hear(self, workers: Iterable[WorkerAnnouncement]) -> None:
-        """Take in the epochs that workers announce; a term is over if its own was in use before."""
+        """Take in the epochs that workers announce; they may tell that the present term is over."""
         epoch = self._term.epoch
-        if self.epochs.used_before(epoch, workers) and epoch:
-            self.refuse(epoch, "its epoch was in use before")
+        if (reason := self.epochs.is_over(epoch, workers)) and epoch:
+            self.refuse(epoch, reason)
 
     def _tell(self) -> None:
         for listener in self._listeners:

@@ -41,12 +41,12 @@ def _deaf(self: Epochs, epoch: int) -> bool:
     return False
 
 
-def _careless(self: Epochs, epoch: int, workers: object) -> bool:
-    return False
+def _careless(self: Epochs, epoch: int, workers: object) -> str:
+    return ""
 
 
 if __name__ == "__main__":
     SCRIPTS["elect"] = counting_on(SCRIPTS["elect"])
     Epochs.heard = _deaf  # type: ignore[method-assign]
-    Epochs.used_before = _careless  # type: ignore[method-assign]
+    Epochs.is_over = _careless  # type: ignore[method-assign]
     main(["scheduler", *sys.argv[1:]], prog_name="tq")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.scheduler.support import Bench
 from tests.unit.scheduler.test_leader import Clock, Lease, candidate
-from tq_celery.scheduler.epochs import Epochs
+from tq_celery.scheduler.epochs import NEWER, USED_BEFORE, Epochs
 from tq_celery.store.contract import Grant, WorkerAnnouncement
 
 WITNESS = WorkerAnnouncement("w", ("q",), 4, 0)
@@ -81,15 +81,15 @@ def test_a_newer_epoch_in_anothers_hands_is_no_wonder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "since", "before"),
-    [(6, 2_000, True), (5, 999, True), (5, 1_000, False), (4, 10, False), (0, 0, False)],
+    ("epoch", "since", "reason"),
+    [(6, 2_000, NEWER), (5, 999, USED_BEFORE), (5, 1_000, ""), (4, 10, ""), (0, 0, "")],
     ids=["newer", "before the grant", "since the grant", "older", "none yet"],
 )
-def test_a_workers_word_on_an_epoch(epoch: int, since: int, before: bool) -> None:
+def test_a_workers_word_on_an_epoch(epoch: int, since: int, reason: str) -> None:
     """A leader of epoch 5, granted at 1,000 ms on the store's clock."""
     epochs = Epochs()
     epochs.granted(Grant(5, 100, 5, 1_000))
-    assert epochs.used_before(5, witness(epoch, since)) is before
+    assert epochs.is_over(5, witness(epoch, since)) == reason
     assert epochs.newest == max(5, epoch)
 
 
