@@ -69,7 +69,7 @@ class Epochs:
         return False
 
     def is_over(self, epoch: int, workers: Iterable[WorkerAnnouncement]) -> str:
-        """Take in what workers announce; return why the term ``epoch`` of ours is over, if it is."""
+        """Take in what workers announce; return why our term ``epoch`` is over, empty if not."""
         own, reason = self._own, ""
         for worker in workers:
             self.heard(worker.epoch)
