@@ -11,8 +11,9 @@ from redis import ResponseError
 
 from tq_celery.states import Outcome
 from tq_celery.store.keys import GROUP, Keys, quoted
+from tq_celery.store.verify import verify
 
-__all__ = ["LIVE", "counters", "left_over", "result_entries", "result_records", "settled"]
+__all__ = ["LIVE", "broken", "counters", "left_over", "result_entries", "result_records", "settled"]
 
 #: Counters of live tasks; what a worker holds counts as dispatched.
 LIVE = ("submitted", "delayed", "pending", "dispatched")
@@ -77,3 +78,9 @@ def left_over(client: Any, keys: Keys) -> dict[str, int]:
         for key in client.scan_iter(match=quoted(keys.prefix.encode()) + pattern, count=1000):
             sizes[repr(key)] = client.zcard(key)
     return {what: size for what, size in sizes.items() if size}
+
+
+def broken(client: Any, keys: Keys) -> list[str]:
+    """Return the promises that ``tq verify`` finds broken, in words, each with what breaks it."""
+    found = verify(client, keys).violations
+    return [f"{each.promise}: {each.id}: {each.message}" for each in found]

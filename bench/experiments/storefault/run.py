@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
-from bench.experiments.storefault.account import Account, account, started
+from bench.experiments.storefault.account import Account, account
 from bench.experiments.storefault.apart import apart
 from bench.experiments.storefault.cast import Cast
 from bench.experiments.storefault.killed import killed
@@ -17,7 +18,6 @@ from bench.harness.failures.scene import Scene
 from bench.harness.sentinels import Death, SentinelCluster
 from bench.harness.servers import redis_server
 from tq_celery.store.client import connect
-from tq_celery.store.verify import verify
 
 __all__ = ["Trial", "trial"]
 
@@ -68,13 +68,9 @@ def trial(kind: str, plan: Plan, name: str, seed: int = 1) -> Trial:
         for load in course.loads:
             load.finish()
         scene.drained(DRAINS)
+        starts = Counter(each.id for each in scene.bodies() if not each.ended)
         found = account(
             cast.terms(), [call for load in course.loads for call in load.calls()],
-            dispatches(scene.client, scene.keys), started(scene.runs.read_text().splitlines()),
-            course.died, course.fault.at,
+            dispatches(scene.client, scene.keys), starts, course.died, course.fault.at,
         )  # fmt: skip
-        broken = [
-            f"{each.promise}: {each.message} ({each.id})"
-            for each in verify(scene.client, scene.keys).violations
-        ]
-        return Trial(arm.name, found, course.fault, broken, cluster.version)
+        return Trial(arm.name, found, course.fault, scene.broken(), cluster.version)

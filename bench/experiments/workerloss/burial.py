@@ -10,7 +10,6 @@ from typing import Any
 
 import redis
 
-from bench.experiments.workerloss.look import verified
 from bench.experiments.workerloss.stage import APP, SLOTS, Plan, Stage, staged
 from bench.harness.process import Process
 from bench.harness.servers import redis_server
@@ -121,7 +120,7 @@ def _bury(stage: Stage, states: Any, pool: str, plan: Plan) -> Burial:
         seconds=ended_at - starts[0],
         settled_twice=len(records) - len({each.key for each in records}),
         left=scene.left(),
-        violations=verified(scene),
+        violations=scene.broken(),
     )  # fmt: skip
 
 

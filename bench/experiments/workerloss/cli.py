@@ -36,7 +36,8 @@ __all__ = ["command"]
     "--fault", "faults", multiple=True, type=click.Choice([*FAULTS, DEADLY]), help="Only these."
 )
 @click.option(
-    "--lease", default=Plan().lease, show_default=True, type=click.FloatRange(2, 300), help="Seconds.",
+    "--lease", default=Plan().lease, show_default=True, type=click.FloatRange(2, 300),
+    help="Seconds.",
 )  # fmt: skip
 @click.option(
     "--chart", type=click.Path(dir_okay=False, path_type=Path), help="Draw the recoveries as a PNG."

@@ -10,9 +10,8 @@ from bench.harness.failures.scene import Scene
 from bench.harness.process import Process
 from tq_celery.store.keys import GROUP, Keys
 from tq_celery.store.record import DELIVERY, TaskKey
-from tq_celery.store.verify import verify
 
-__all__ = ["QUEUE", "held", "name_of", "stamp_error", "verified"]
+__all__ = ["QUEUE", "held", "name_of", "stamp_error"]
 
 #: Everything here is sent to Celery's default queue.
 QUEUE = "celery"
@@ -37,12 +36,6 @@ def held(scene: Scene, name: str) -> set[str]:
         for _, fields in scene.client.xrange(stream, each["message_id"], each["message_id"]):
             found.add(TaskKey.decode(fields[b"d"][DELIVERY.size :]).id)
     return found
-
-
-def verified(scene: Scene) -> list[str]:
-    """Return the promises that are broken, in words."""
-    found = verify(scene.client, scene.keys)
-    return [f"{each.promise}: {each.id}: {each.message}" for each in found.violations]
 
 
 def stamp_error(client: Any, keys: Keys) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.experiments.workerloss.account import Account, account, longest_pause
 from bench.experiments.workerloss.faults import FAULTS, MEMORY, STANDS, STEPS, Hit, Victim
-from bench.experiments.workerloss.look import name_of, stamp_error, verified
+from bench.experiments.workerloss.look import name_of, stamp_error
 from bench.experiments.workerloss.memory import memory_group
 from bench.experiments.workerloss.stage import APP, PATIENCE, SLOTS, Plan, Stage, staged
 from bench.harness import books
@@ -115,7 +115,7 @@ def _run(victim: Victim, pool: str, fault: str) -> Trial:
         pool, fault, hit.how, balance, free, used,
         books.counters(scene.client, scene.keys)["resettled"], orphans,
         longest_pause(runs, hit.at, back), stamp_error(scene.client, scene.keys),
-        len(stale(records)), scene.left(), verified(scene),
+        len(stale(records)), scene.left(), scene.broken(),
     )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ class Load:
 
         def there() -> bool:
             self.check()
-            return self._path.exists() and "\n" in self._path.read_text()
+            return bool(self.accepted())
 
         until(there, "the load to begin", timeout)
 

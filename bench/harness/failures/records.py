@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from bench.harness import books
 from tq_celery.store.keys import Keys
 
-__all__ = [
-    "Dispatch", "Key", "dispatches", "gaps", "lost", "outage", "settled_twice", "stale",
-]  # fmt: skip
+__all__ = ["Dispatch", "Key", "dispatches", "lost", "settled_twice", "stale"]
 
 #: Id, nesting, retries, generation.
 Key = tuple[str, int, int, int]
@@ -37,11 +34,8 @@ class Dispatch(NamedTuple):
 
 
 def _stamp(record: dict[str, bytes]) -> Stamp:
-    raw = record.get("entry", b"")
-    if not raw:
-        return int(float(record["dispatched"])), 0
-    ms, _, seq = raw.partition(b"-")
-    return int(ms), int(seq)
+    ms, _, seq = record["entry"].partition(b"-")
+    return int(ms or 0), int(seq or 0)
 
 
 def dispatches(client: Any, keys: Keys) -> list[Dispatch]:
@@ -61,38 +55,14 @@ def _each(client: Any, keys: Keys) -> Iterator[Dispatch]:
         )  # fmt: skip
 
 
-def _handed(records: Iterable[Dispatch]) -> list[Dispatch]:
-    return sorted(each for each in records if each.entry != (0, 0))
-
-
 def stale(records: Iterable[Dispatch]) -> list[Dispatch]:
     """Return the dispatches under an epoch below that of an earlier one."""
     found, highest = [], 0
-    for each in _handed(records):
+    for each in sorted(each for each in records if each.entry != (0, 0)):
         if each.epoch < highest:
             found.append(each)
         highest = max(highest, each.epoch)
     return found
-
-
-def gaps(records: Iterable[Dispatch], since: int = 0, until: int | None = None) -> list[int]:
-    """Return the ms between each two successive dispatches from ``since`` to ``until`` (ms)."""
-    times = [
-        each.entry[0] for each in _handed(records)
-        if each.entry[0] >= since and (until is None or each.entry[0] <= until)
-    ]  # fmt: skip
-    return [after - before for before, after in pairwise(times)]
-
-
-def outage(records: Iterable[Dispatch], at: int) -> int | None:
-    """Return the ms from the last dispatch at or before ``at`` to the first one after it.
-
-    None when one of the two is missing: nothing was dispatched again.
-    """
-    times = [each.entry[0] for each in _handed(records)]
-    before = [each for each in times if each <= at]
-    after = [each for each in times if each > at]
-    return after[0] - before[-1] if before and after else None
 
 
 def settled_twice(records: Iterable[Dispatch]) -> list[Key]:

@@ -18,6 +18,7 @@ import redis
 
 from bench.harness import books
 from bench.harness.errors import BenchError
+from bench.harness.failures.bodies import Body, bodies
 from bench.harness.failures.load import Load, Orders
 from bench.harness.failures.records import Dispatch, dispatches
 from bench.harness.failures.signals import resume
@@ -212,6 +213,14 @@ class Scene:
     def records(self) -> list[Dispatch]:
         """Return every result record, in the order of dispatch."""
         return dispatches(self.client, self.keys)
+
+    def bodies(self) -> list[Body]:
+        """Return every start and end of a body so far."""
+        return bodies(self.runs)
+
+    def broken(self) -> list[str]:
+        """Return the promises that ``tq verify`` finds broken, in words."""
+        return books.broken(self.client, self.keys)
 
     def settled(self) -> int:
         """Return how many tasks have reached an outcome."""

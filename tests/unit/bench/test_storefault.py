@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.experiments.storefault.account import Account, Lead, account, given_twice, leads, started
+from bench.experiments.storefault.account import Account, Lead, account, given_twice, leads
 from bench.experiments.storefault.chart import WORDS, draw
 from bench.experiments.storefault.judge import failures, summary
 from bench.experiments.storefault.plain_scheduler import COUNTERS, WITNESSES, counting_on
@@ -55,11 +55,6 @@ def test_an_epoch_is_given_twice_when_two_have_led_under_it(
     terms: list[Lead], twice: list[int]
 ) -> None:
     assert given_twice(terms) == twice
-
-
-def test_starts_are_counted_by_task() -> None:
-    lines = ["S one 0 w 1.0", "E one 0 w 1.1", "S two 0 w 1.2", "S one 1 w 2.0"]
-    assert started(lines) == Counter(one=2, two=1)
 
 
 def example() -> Account:
