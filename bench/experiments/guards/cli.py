@@ -12,7 +12,6 @@ from bench.experiments.guards.account import GUARDS, Guard, Shown, faults
 from bench.experiments.guards.chart import draw
 from bench.experiments.guards.run import run
 from bench.harness import environment
-from bench.harness.errors import BenchError
 from bench.harness.options import common, repetitions, server_kind
 from bench.harness.report import emit, progress, table
 from bench.harness.servers import redis_server
@@ -84,7 +83,7 @@ def command(
     )
     for words in wrong.values():
         if words:
-            raise BenchError(words[0])
+            raise click.ClickException(words[0])
 
 
 def _counts(guard: Guard, several: list[Shown]) -> str:

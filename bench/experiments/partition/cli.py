@@ -13,7 +13,6 @@ from bench.experiments.partition.arms import ARMS, Arm, Plan, named
 from bench.experiments.partition.chart import draw
 from bench.experiments.partition.run import Trial, partition
 from bench.harness import environment
-from bench.harness.errors import BenchError
 from bench.harness.measure import spread
 from bench.harness.options import common, repetitions, server_kind
 from bench.harness.report import emit, progress, table
@@ -93,7 +92,7 @@ def command(
     )  # fmt: skip
     wrong = [f"{name}: {words[0]}" for name, words in broken.items() if words]
     if wrong:
-        raise BenchError(f"the partition failed: {wrong[0]}")
+        raise click.ClickException(f"the partition failed: {wrong[0]}")
 
 
 def _shares(several: list[Account], word: str) -> str:
