@@ -46,6 +46,9 @@ class Side(Protocol):
     def settled(self) -> Counter[int]:
         """Return settlements by job, from the server's own books."""
 
+    def broken(self) -> list[str]:
+        """Return in words the promises that ``tq verify`` finds broken; none are stock Celery's."""
+
 
 @dataclass(frozen=True)
 class LeasedArm(TQArm):
@@ -78,6 +81,9 @@ class Ours:
         records = books.result_records(self.arm.server.client, Keys(self.arm.namespace))
         return Counter(int(each["id"].decode().removeprefix(PREFIX)) for each in records)
 
+    def broken(self) -> list[str]:
+        return books.broken(self.arm.server.client, Keys(self.arm.namespace))
+
 
 @dataclass(frozen=True)
 class Stock:
@@ -101,6 +107,9 @@ class Stock:
 
     def settled(self) -> Counter[int]:
         return Counter(self.book.acked)
+
+    def broken(self) -> list[str]:
+        return []
 
 
 ARMS = ("tq", "redis")

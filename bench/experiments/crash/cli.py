@@ -67,10 +67,7 @@ def command(
                 f"all settled after {found.all_settled:.1f} s"
             )
         version = redis.version
-    passed = {
-        name: all(each.account.passed and not each.left for each in kept)
-        for name, kept in runs.items()
-    }
+    passed = {name: all(each.passed for each in kept) for name, kept in runs.items()}
     emit(
         table(
             ["arm", "lost", "settled twice", "run again though settled", "executions",
@@ -89,7 +86,9 @@ def command(
         save,
     )  # fmt: skip
     if not passed.get("tq", True):
-        raise BenchError("tq lost a task, settled one twice, or ran one that was settled")
+        raise BenchError(
+            "tq lost a task, settled one twice, ran one that was settled, or broke a promise"
+        )
 
 
 def _row(name: str, kept: list[Crash], passed: bool) -> list[object]:
@@ -109,4 +108,4 @@ def _row(name: str, kept: list[Crash], passed: bool) -> list[object]:
 
 
 def _result(found: Crash) -> dict[str, Any]:
-    return {**asdict(found), "passed": found.account.passed and not found.left}
+    return {**asdict(found), "passed": found.passed}

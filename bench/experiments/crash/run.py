@@ -49,7 +49,8 @@ class Plan:
 class Crash:
     """What was found; seconds are counted from the kill.
 
-    ``unanswered`` is the requests to settle that arrived and were never answered.
+    ``unanswered`` is the requests to settle that arrived and were never answered; ``broken`` are
+    promises, in words.
     """
 
     account: Account
@@ -57,6 +58,12 @@ class Crash:
     first_again: float
     all_settled: float
     left: int
+    broken: list[str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every task was settled once, nothing is left, and no promise was broken."""
+        return self.account.passed and not self.left and not self.broken
 
 
 def crash(name: str, server: RedisServer, plan: Plan) -> Crash:
@@ -102,10 +109,10 @@ def crash(name: str, server: RedisServer, plan: Plan) -> Crash:
         found = account(plan.tasks, one.settled(), set(before), seen)
         stranded = {event.job for event in seen if event.source == 0}
         again = [event.at for event in seen if event.source == 1 and event.job in stranded]
-        left = one.arm.left()
-    return Crash(
-        found, proxy.swallowed, min(again, default=killed) - killed, finished - killed, left
-    )
+        first_again = min(again, default=killed) - killed
+        return Crash(
+            found, proxy.swallowed, first_again, finished - killed, one.arm.left(), one.broken()
+        )
 
 
 def _send(one: Side, first: int, count: int) -> None:
