@@ -16,6 +16,7 @@ from tq_celery.settings import Settings
 from tq_celery.store.contract import Limits, Submission, WorkerAnnouncement
 from tq_celery.store.record import DELIVERY, TaskKey
 from tq_celery.store.redis_store import RedisStore
+from tq_celery.store.verify import verify
 
 ROOT = Path(__file__).resolve().parents[2]
 #: TTL of the lease in these tests, s. The machine may be busy: a second is short enough.
@@ -135,7 +136,10 @@ class Lab:
         )
 
     def check_once(self, *queues: str) -> None:
-        """Every submitted task was dispatched exactly once, and epochs never went backwards."""
+        """Every submitted task was dispatched exactly once, and no promise is broken.
+
+        Epochs never went backwards, and ``tq verify`` agrees.
+        """
         records = self.dispatched(*queues)
         tasks = Counter(task for _, _, task in records)
         assert [task for task, times in tasks.items() if times > 1] == []
@@ -146,6 +150,8 @@ class Lab:
             assert int(counters.get(f"pending:{queue}".encode(), 0)) == 0
             assert int(counters.get(f"submitted:{queue}".encode(), 0)) == 0
         assert self.client.xlen(self.key("ingress")) == 0
+        found = verify(self.client, self.store.keys)
+        assert found.passed, f"broken promises: {found.violations[:10]}"
 
     def check_epochs(self, *queues: str) -> None:
         epochs = [epoch for _, epoch, _ in self.dispatched(*queues)]

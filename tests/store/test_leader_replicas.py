@@ -13,8 +13,8 @@ from tq_celery.errors import StoreUnavailableError
 from tq_celery.settings import Settings
 from tq_celery.store.redis_store import RedisStore
 
-#: TTL of the lease, ms.
-TTL = 1_000
+#: TTL of the lease, ms: long where a replica is to be in time, however busy the machine.
+LONG, TTL = 16_000, 1_000
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_without_a_replica_nobody_leads(store: RedisStore) -> None:
 
 def test_a_replica_has_the_grant_or_is_waited_for(store: RedisStore, replica: ValkeyServer) -> None:
     """One that lags is waited for, and no longer than a quarter of the TTL."""
-    assert store.elect("a", TTL).epoch == 1
+    assert store.elect("a", LONG).epoch == 1
     client = replica.client()
     assert client.get(store.keys.name("epoch")) == b"1"
     client.close()
