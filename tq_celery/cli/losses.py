@@ -103,6 +103,15 @@ def replication(facts: Facts) -> Found:
             ),
             f"set min-replicas-max-lag to {LONGEST_LAG} or less",
         )
+    elif server.replicas and server.min_replicas and lag:
+        yield (
+            "ok",
+            (
+                f"a primary that does not hear {server.min_replicas} replicas refuses tasks "
+                f"after {lag} s; a failover loses what it took until then"
+            ),
+            "",
+        )
 
 
 def grants(facts: Facts) -> Found:

@@ -159,6 +159,14 @@ def test_replicas_that_are_guarded_are_nothing_to_warn_of(facts: Facts) -> None:
     assert {finding.level for finding in examine(facts)} == {"ok"}
 
 
+def test_what_silent_replicas_may_cost_is_told() -> None:
+    """No setting takes that away: the server learns of their silence only by waiting."""
+    found = examine(server(replicas=2, min_replicas=1, max_lag=5))
+    told = [finding for finding in found if finding.check == "replication"]
+    assert [finding.level for finding in told] == ["ok"]
+    assert "hear 1 replicas refuses tasks after 5 s" in told[0].message
+
+
 @pytest.mark.parametrize(
     ("kept", "words"), [(None, "every result is kept"), (100_000, "about 100,000 results")]
 )
