@@ -54,7 +54,8 @@ class Course:
     ended: int = 0
     #: Writes that the fence refused to the leader that was frozen, after it was resumed.
     fenced: int = 0
-    #: What ended the term of the leader that was frozen: ``fence``, ``lease``, or its own words.
+    #: What ended the term of the leader that was frozen: ``fence``, ``lease``, ``worker`` (one that
+    #: has had a task from a newer leader), or its own words.
     stopped_by: str = ""
     #: Most schedulers that claimed to lead at the same moment, and samples taken.
     leaders: int = 0

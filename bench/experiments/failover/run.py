@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.experiments.failover.moments import Grants, Trial, trials
@@ -18,7 +18,7 @@ from bench.harness.failures.scene import Scene
 from bench.harness.process import Process, until
 from bench.harness.report import progress
 from tq_celery.embedded import free_port
-from tq_celery.store.verify import verify
+from tq_celery.scheduler.epochs import NEWER
 
 __all__ = ["Cluster", "Found", "blocks", "reason", "torment"]
 
@@ -32,6 +32,9 @@ WAITING = 0.05
 STEADY = 1.0
 #: Seconds beyond the lease within which a cluster without a standby is watched.
 BEYOND = 1.0
+#: What a scheduler says when its term is over, and what ended it: a refused write, a renewal that
+#: came too late, or a worker that has had a task from a newer leader.
+_ENDED = {"refused by the fence": "fence", "the lease is gone": "lease", NEWER: "worker"}
 #: Longer than any cluster lives, seconds: the load ends when it is told to.
 FOR_EVER = 7_200.0
 
@@ -69,14 +72,14 @@ def torment(url: str, plan: Plan, arm: str, ttl: float, numbers: Sequence[int]) 
 
 
 def reason(log: str, epoch: int) -> str:
-    """Return what a scheduler's log says ended its term: ``fence``, ``lease`` or its own words.
+    """Return what a scheduler's log says ended its term: a word of ``_ENDED``, or its own words.
 
     Empty when that term is not over.
     """
     for line in log.splitlines():
         if "no longer leading" in line and f" epoch={epoch} " in line:
             words = line.partition("reason=")[2].strip().strip('"')
-            return next((word for word in ("fence", "lease") if word in words), words)
+            return _ENDED.get(words, words)
     return ""
 
 
@@ -114,8 +117,9 @@ class Cluster:
                 progress(f"failover {self.arm} {scene.ttl:g} s: trial {number + 1}/{plan.trials}")
         load.process.stop()
         scene.drained(PATIENCE)
-        found = trials(courses, scene.records(), load.accepted(), self._started(), self._grants())
-        return Found(self.arm, scene.ttl, found, scene.settled(), self._violations())
+        started = (each.id for each in scene.bodies() if not each.ended)
+        found = trials(courses, scene.records(), load.accepted(), started, self._grants())
+        return Found(self.arm, scene.ttl, found, scene.settled(), scene.broken())
 
     # -- the processes -------------------------------------------------------------------------
 
@@ -226,19 +230,9 @@ class Cluster:
 
     # -- the books -----------------------------------------------------------------------------
 
-    def _started(self) -> Iterator[str]:
-        for line in self.scene.runs.read_text().splitlines():
-            word, task_id, _ = line.split(" ", 2)
-            if word == "S":
-                yield task_id
-
     def _grants(self) -> Grants:
         found: dict[bytes, dict[int, int]] = {b"granted": {}, b"released": {}}
         for entry, fields in self.scene.client.xrange(self.scene.keys.name("leadership")):
             if fields[b"k"] in found:
                 found[fields[b"k"]][int(fields[b"epoch"])] = int(entry.partition(b"-")[0])
         return Grants(found[b"granted"], found[b"released"])
-
-    def _violations(self) -> list[str]:
-        verified = verify(self.scene.client, self.scene.keys)
-        return [f"{each.promise}: {each.message} ({each.id})" for each in verified.violations]

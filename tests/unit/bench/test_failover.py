@@ -142,12 +142,14 @@ LOG = """\
 2026-01-01 WARNING no longer leading: owner=h-1-a epoch=12 reason="the lease is gone"
 2026-01-01 WARNING no longer leading: owner=h-1-a epoch=1 reason="refused by the fence"
 2026-01-01 WARNING no longer leading: owner=h-1-a epoch=3 reason="something else"
+2026-01-01 WARNING no longer leading: owner=h-1-a epoch=4 reason="a newer epoch is in use"
 """
 
 
 def test_what_ended_a_term_is_read_from_the_log() -> None:
     assert reason(LOG, 12) == "lease"
     assert reason(LOG, 1) == "fence"
+    assert reason(LOG, 4) == "worker"
     assert reason(LOG, 3) == "something else"
     assert reason(LOG, 2) == ""
 
