@@ -217,6 +217,13 @@ def gaps(seen: Look, waits: list[Wait] = UNFAIR) -> list[str]:
     return [each.id for each in unequal(seen, waits, 5, Counter())]
 
 
+@pytest.mark.parametrize(("turns", "wrong"), [(2, []), (3, ["a and b"])])
+def test_the_bound_is_the_sum_of_the_largest_costs(turns: int, wrong: list[str]) -> None:
+    """Of tasks of cost 1: two turns of each in a row are fair, three are not."""
+    first, then = range(100, 100 + 10 * turns, 10), range(200, 200 + 10 * turns, 10)
+    assert gaps(look(), [*long(b"a", [*first, 500]), *long(b"b", [*then, 510])]) == wrong
+
+
 def test_what_the_shares_leave_out() -> None:
     assert gaps(look()) == ["a and b"]
     assert gaps(look(weights={b"a": 100.0, b"b": 1.0})) == []
@@ -233,6 +240,13 @@ def test_rules_hold_from_their_last_change_on(rule: str) -> None:
     assert gaps(look(changes={rule: 400})) == []
     (limit,) = service_limits(look(changes={rule: 400}), UNFAIR)
     assert rule in limit
+
+
+@pytest.mark.parametrize("rule", ["policy", "groups", "virtual", "weights", "pauses", "caps"])
+def test_what_had_been_admitted_before_a_new_ranking_is_waited_for(rule: str) -> None:
+    """All came at 1 and the rule changed at 50: a pause or a cap acts at once, ranks do not."""
+    at_once = rule in ("pauses", "caps")
+    assert gaps(look(changes={rule: 50})) == (["a and b"] if at_once else [])
 
 
 def test_what_came_back_widens_the_bound() -> None:

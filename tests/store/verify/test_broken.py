@@ -14,6 +14,7 @@ import pytest
 from tests.store.contract.steps import submit, task
 from tests.store.verify.conftest import check, deliver, ended, settle
 from tq_celery.errors import StoreError
+from tq_celery.store.keys import GROUP
 from tq_celery.store.record import RUN
 from tq_celery.store.redis_store import RedisStore
 
@@ -82,13 +83,27 @@ def test_dead_letters_that_a_cap_dropped(life: RedisStore) -> None:
     assert found(life) == {("horizon", life.keys.name("dead"))}
 
 
-def test_letters_that_were_purged_or_requeued_are_no_fault(life: RedisStore) -> None:
+def test_letters_that_were_requeued_are_no_fault(life: RedisStore) -> None:
     client: Any = life.client
     (entry,) = [entry for entry, _ in client.xrange(life.keys.name("dead"))]
     assert life.requeue(entry) == "requeued"
     seen = check(life)
     assert seen.passed, seen.violations
     assert "1 dead letters were requeued or purged" in seen.horizon.limits
+
+
+def test_letters_that_were_purged_are_no_fault_either(life: RedisStore) -> None:
+    client: Any = life.client
+    assert life.purge_dead([entry for entry, _ in client.xrange(life.keys.name("dead"))]) == 1
+    assert found(life) == set()
+
+
+def test_a_letter_that_was_requeued_is_not_taken_for_one_that_is_missing(life: RedisStore) -> None:
+    client: Any = life.client
+    ((entry, _),) = client.xrange(life.keys.name("dead"))
+    assert life.requeue(entry) == "requeued"
+    forge(life, b"buried", id="missing")
+    assert found(life) == {("one_place", "0.0.0.missing")}
 
 
 # -- epochs --------------------------------------------------------------------------------------
@@ -140,7 +155,7 @@ def test_a_key_that_was_forgotten_may_come_again(life: RedisStore) -> None:
 
 def in_two_places(store: RedisStore) -> Broken:
     member = waiting_of(store, b"t0")[0]
-    store.client.zadd(store.keys.of_tenant("outdated", "q", b"t0"), {member: 1})
+    store.client.zadd(store.keys.of_tenant("outdated", "q", b"t0"), {member: 0})
     store.client.hincrby(store.keys.name("counters"), "pending:q", 1)
     store.client.hincrby(store.keys.name("counters"), "accepted:q", 1)
     store.client.hincrby(store.keys.name("live"), "t0", 1)
@@ -182,6 +197,16 @@ def an_entry_without_a_run(store: RedisStore) -> Broken:
     return {("one_place", entry.decode())}
 
 
+def held_and_gone(store: RedisStore) -> Broken:
+    """An entry that was deleted after a worker had read it stays in the worker's hands."""
+    client: Any = store.client
+    exec_ = store.keys.of_queue("exec", "q")
+    entry = client.xadd(exec_, {"d": "what is this"})
+    client.xreadgroup(GROUP, "w", {exec_: ">"})
+    client.xdel(exec_, entry)
+    return {("one_place", entry.decode())}
+
+
 def a_waiting_tenant_without_a_head(store: RedisStore) -> Broken:
     heads: Any = store.client.zrange(store.keys.of_queue("heads", "q"), 0, -1)
     head = next(each for each in heads if each[12:] == b"t1")
@@ -201,11 +226,13 @@ def a_death_without_a_letter(store: RedisStore) -> Broken:
 
 PLACES = [
     in_two_places, without_a_message, in_no_place, live_and_remembered, live_and_settled,
-    a_run_without_an_entry, an_entry_without_a_run, a_waiting_tenant_without_a_head,
-    a_letter_of_nobody, a_death_without_a_letter,
+    a_run_without_an_entry, an_entry_without_a_run, held_and_gone,
+    a_waiting_tenant_without_a_head, a_letter_of_nobody, a_death_without_a_letter,
 ]  # fmt: skip
 #: What only tasks read at one moment can tell.
-AT_ONCE = {a_run_without_an_entry, an_entry_without_a_run, a_waiting_tenant_without_a_head}
+AT_ONCE = {
+    a_run_without_an_entry, an_entry_without_a_run, held_and_gone, a_waiting_tenant_without_a_head,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("break_it", PLACES)
