@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
-from tq_celery.cli.groups import TQCommand
+from tq_celery.cli.groups import CommandError, TQCommand
 from tq_celery.cli.output import print_json
 from tq_celery.cli.session import Session, with_session
 
 __all__ = ["doctor"]
 
+#: Characters of a value that is nothing of ours which are shown.
+LONGEST = 200
 COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
 
 
@@ -33,9 +35,15 @@ def doctor(session: Session) -> None:
 
     inspector, settings = session.inspector, session.settings
     foreign = foreign_keys(inspector.client, inspector.keys)
+    server = server_facts(inspector.client, inspector.keys)
+    try:
+        view = empty_overview(inspector.keys.namespace) if foreign else inspector.overview()
+    except (ValueError, OverflowError) as error:
+        told = f"{error}"[:LONGEST]
+        raise CommandError(f"the namespace holds what is not this library's: {told}") from error
     facts = Facts(
-        server=server_facts(inspector.client, inspector.keys),
-        view=empty_overview(inspector.keys.namespace) if foreign else inspector.overview(),
+        server=server,
+        view=view,
         foreign=foreign,
         schema=str(SCHEMA),
         sentinels=settings.url.startswith("sentinel://"),

@@ -73,5 +73,5 @@ def parse_announcement(worker: str, raw: bytes | None, expires: int) -> WorkerAn
             epoch if 0 <= epoch <= LAST_EPOCH else 0,
             int(offer.get("epoch_since", 0)),
         )
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return WorkerAnnouncement(worker, (), 0, 0, expires=expires)

@@ -78,10 +78,9 @@ def credit(look: Look, flights: Sequence[Flight]) -> Iterator[Violation]:
     for tenant, several in sorted(tenants.items()):
         cap = look.caps[tenant]
         yield from _beyond(several, cap, since, f"of tenant {text(tenant)}, whose cap is {cap}")
-    most = look.config.get("max_running", "")
-    if most:
-        words = f"in the namespace, whose cap is {most}"
-        yield from _beyond(flights, int(most), since, words)
+    if look.max_running:
+        words = f"in the namespace, whose cap is {look.max_running}"
+        yield from _beyond(flights, look.max_running, since, words)
 
 
 def credit_limits(look: Look, flights: Iterable[Flight]) -> Iterator[str]:

@@ -28,6 +28,8 @@ def clock_was_stepped(settled: Iterable[Settled]) -> bool:
 
 def limits(look: Look, tasks: Tasks, records: Records) -> Iterator[str]:
     """Yield one sentence for each thing that was not, or not wholly, looked at."""
+    if not any(name.startswith("accepted:") for name in look.counters):
+        yield "nothing was ever accepted here: the name may be another, or the server was emptied"
     if records.unnamed:
         yield (
             f"{records.unnamed} results of an earlier version do not name their deliveries: credit "

@@ -8,10 +8,10 @@ the tasks themselves page by page after it (``tasks.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tq_celery.errors import StoreError
 from tq_celery.store.inspect import reading
@@ -38,12 +38,15 @@ AT_ONCE = 20_000
 _HELD = 100_000
 #: Pairs of queue and tenant that are asked for although no key of theirs was found.
 _PAIRS = 10_000
+#: Characters of a value that is no number which are shown.
+_SHOWN = 80
 #: Keys in one step of the search for the namespace's keys.
 _STEP = 1_000
 
 #: A queue and a tenant that has, or had, a set of waiting tasks.
 Pair = tuple[str, bytes]
 Reply = Any
+N = TypeVar("N", int, float)
 
 
 @dataclass(slots=True)
@@ -84,6 +87,8 @@ class Look:
     held: Mapping[str, list[str]]
     #: Whether a tenant with live tasks was not asked for.
     unseen: bool
+    #: Cap on what the namespace runs, 0 for none.
+    max_running: int = 0
 
     def group_of(self, queue: str) -> str:
         """Return the group of queues that shares workers with ``queue``."""
@@ -98,8 +103,10 @@ def multi(client: Any, commands: list[tuple[Any, ...]]) -> list[Reply]:
         pipe.execute_command(*command, **options)
     with reading("verify"):
         replies = pipe.execute(raise_on_error=False)
-        for reply in replies:
+        for command, reply in zip(commands, replies, strict=True):
             if isinstance(reply, Exception) and not _absent(reply):
+                if "WRONGTYPE" in str(reply):
+                    raise StoreError("verify", f"{command[1]}: {reply}") from reply
                 raise reply
     return [None if isinstance(reply, Exception) else reply for reply in replies]
 
@@ -146,15 +153,6 @@ def read_sizes(
 
     Raises StoreError also where something else than the library's stands in a key.
     """
-    try:
-        return _read_sizes(client, keys, known, more)
-    except ValueError as error:
-        raise StoreError("verify", f"what it read is not this library's: {error}") from error
-
-
-def _read_sizes(
-    client: Any, keys: Keys, known: Known, more: list[tuple[Any, ...]]
-) -> tuple[Look, list[Reply]]:
     name, of_queue = keys.name, keys.of_queue
     queues, pairs = sorted(known.queues), sorted(known.pairs)
     plain: list[tuple[Any, ...]] = [
@@ -186,8 +184,17 @@ def _read_sizes(
     time, *rest = replies[: len(plain)]
     hashes, rest = rest[: len(_HASHES)], rest[len(_HASHES) :]
     config, counters, live, running, weights, caps, groups, changes = hashes
+    config = {text(k): v.decode(errors="replace") for k, v in config.items()}
     epoch, fence, leadership, tenants, paused, results, dead, *counts = rest
-    counted = {field.decode(): int(n) for field, n in counters.items()}
+
+    def number(word: str, raw: bytes | None, kind: Callable[[bytes], N]) -> N:
+        try:
+            return kind(raw or b"0")
+        except ValueError as error:
+            seen = text(raw or b"")[:_SHOWN]
+            raise StoreError("verify", f"{name(word)} is not this library's: {seen}") from error
+
+    counted = {text(field): number("counters", n, int) for field, n in counters.items()}
     sizes = dict(zip(("ingress", "delayed", "draining", "payload"), counts, strict=True))
     held: dict[str, list[str]] = {}
     at = len(plain)
@@ -200,23 +207,24 @@ def _read_sizes(
     tenants_asked = {tenant for _, tenant in pairs}
     look = Look(
         at=int(time[0]) * 1000 + int(time[1]) // 1000,
-        config={k.decode(): v.decode(errors="replace") for k, v in config.items()},
+        config=config,
+        max_running=number("config", config.get("max_running", "").encode(), int),
         counters=counted,
-        epoch=int(epoch or 0),
-        fence=int(fence or 0),
+        epoch=number("epoch", epoch, int),
+        fence=number("fence", fence, int),
         grants=[
-            (entry.decode(), int(fields[b"epoch"]))
+            (entry.decode(), number("leadership", fields.get(b"epoch"), int))
             for entry, fields in leadership
             if fields.get(b"k") == b"granted"
         ],
-        live={tenant: int(n) for tenant, n in live.items()},
-        running={tenant: int(n) for tenant, n in running.items()},
-        weights={tenant: float(n) for tenant, n in weights.items()},
-        caps={tenant: int(n) for tenant, n in caps.items()},
+        live={tenant: number("live", n, int) for tenant, n in live.items()},
+        running={tenant: number("running", n, int) for tenant, n in running.items()},
+        weights={tenant: number("weights", n, _weight) for tenant, n in weights.items()},
+        caps={tenant: number("caps", n, int) for tenant, n in caps.items()},
         paused_tenants=frozenset(tenants),
-        paused_queues=frozenset(raw.decode() for raw in paused),
-        groups={k.decode(): v.decode() for k, v in groups.items()},
-        changes={k.decode(): int(v) for k, v in changes.items()},
+        paused_queues=frozenset(text(raw) for raw in paused),
+        groups={text(k): text(v) for k, v in groups.items()},
+        changes={text(k): number("changes", v, int) for k, v in changes.items()},
         results=_stream(results, counted.get("dropped:results", 0)),
         dead=_stream(dead, counted.get("dropped:dead", 0)),
         sizes=sizes,
@@ -234,6 +242,13 @@ def _read_sizes(
 _HASHES = (
     "config", "counters", "live", "running", "weights", "caps", "groups", "changes",
 )  # fmt: skip
+
+
+def _weight(raw: bytes) -> float:
+    weight = float(raw)
+    if not 0 < weight < float("inf"):
+        raise ValueError(weight)
+    return weight
 
 
 def _stream(info: Mapping[str, Any] | None, dropped: int) -> StreamSeen:

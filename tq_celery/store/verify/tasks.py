@@ -18,6 +18,7 @@ from tq_celery.store.keys import Keys
 from tq_celery.store.record import RUN, Record, unpack_delayed, unpack_record
 from tq_celery.store.verify.contract import text
 from tq_celery.store.verify.look import Known, Pair, Reply
+from tq_celery.store.verify.records import entry_id
 
 __all__ = [
     "LIVE_PLACES",
@@ -149,7 +150,8 @@ def _add_running(tasks: Tasks, queue: str, runs: Mapping[bytes, bytes]) -> None:
             epoch, _, _, length = RUN.unpack_from(raw)
             tenant = raw[RUN.size : RUN.size + length]
             task = unpack_record(raw[RUN.size + length :])
-        except struct.error:
+            entry_id(entry)
+        except (struct.error, ValueError):
             tasks.foreign.append((f"running:{queue}", text(entry)))
             continue
         tasks.placed.append(Placed("running", queue, tenant, task.key, entry, task, epoch))
