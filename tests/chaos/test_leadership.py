@@ -120,7 +120,10 @@ def new_task(lab: Lab, epoch: int) -> None:
 
 @pytest.mark.parametrize("script", ["admit", "promote", "dispatch"])
 def test_a_superseded_leaders_write_is_refused_without_side_effects(lab: Lab, script: str) -> None:
-    """The fence holds where the trust window cannot: frozen after the look at the clock."""
+    """The fence holds where the trust window cannot: frozen after the look at the clock.
+
+    sibson/redbeat #127: a lock alone is not enough after a pause.
+    """
     late = superseded(lab, script)
     assert late.refused
     assert late.after == late.before

@@ -56,7 +56,10 @@ def test_two_hundred_restarts(store: RedisStore) -> None:
 
 
 def test_the_janitor_comes_at_once(store: RedisStore) -> None:
-    """A worker dies with five tasks; whoever cleans up at once neither takes nor deletes them."""
+    """A worker dies with five tasks; whoever cleans up at once neither takes nor deletes them.
+
+    Nor does it while some are left. Seen to fail when the name went with the first of three batches.
+    """
     store.seed(store.settings)
     store.renew(announce("dead", "q"), 60_000)
     for number in range(5):
@@ -71,7 +74,9 @@ def test_the_janitor_comes_at_once(store: RedisStore) -> None:
     assert _consumers(store) == 1
     store.renew(announce("dead", "q"), 1)
     time.sleep(0.01)
-    assert store.reclaim("dead", 5, True, 500) == 5
+    for left in (2, 2, 1):
+        assert _consumers(store) == 1
+        assert store.reclaim("dead", 5, True, 2) == left
     assert _consumers(store) == 0
     assert store.dispatch(1, ["q"], 5, 5).count == 5
     assert len(store.read("next", {"q": 5}, 0)) == 5

@@ -29,6 +29,7 @@ from tq_celery.store.record import unpack_record
 
 
 def test_one_owner_at_a_time(lab: Lab) -> None:
+    """sibson/redbeat #127: a lock was renewed by whoever had once held it."""
     assert lab.store.elect("a", 60_000).epoch == 1
     refused = lab.store.elect("b", 60_000)
     assert refused.epoch == 0
