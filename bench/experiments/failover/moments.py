@@ -24,9 +24,12 @@ from bench.experiments.failover.plan import Course
 from bench.harness.failures.records import Dispatch, settled_twice, stale
 from bench.harness.measure import percentile
 
-__all__ = ["Grants", "Quiet", "Trial", "quiet", "standstill", "trials"]
+__all__ = ["Grants", "Quiet", "Trial", "quiet", "standstill", "trials", "waiting"]
 
 Stamp = tuple[int, int]
+
+#: Dispatches after a gap among which the task is looked for that had waited through it.
+TOGETHER = 50
 
 
 class Grants(NamedTuple):
@@ -53,7 +56,8 @@ class Trial:
     ``watched_ms`` is how long there was no dispatch when the watch ended, of a trial without
     recovery. ``lease_ms`` and ``act_ms`` are the two terms of the outage, ``grant_ms`` the part of
     the second until the standby was granted the lease. ``dispatches`` and ``rate`` are of the whole
-    trial of ``none``, and of the second before the event elsewhere.
+    trial of ``none``, and of the second before the event elsewhere. ``waiting_ms`` is the part of
+    the longest gap of ``none`` in which there was a task to dispatch.
     """
 
     arm: str
@@ -62,6 +66,7 @@ class Trial:
     outage_ms: int | None
     watched_ms: int | None
     p999_ms: float | None
+    waiting_ms: int | None
     lease_ms: int | None
     grant_ms: int | None
     act_ms: int | None
@@ -89,6 +94,23 @@ def quiet(times: Sequence[int], since: int, until: int) -> Quiet:
     gaps = [after - before for before, after in pairwise([since, *inside, until])]
     rate = len(inside) / (until - since) * 1000
     return Quiet(max(gaps), percentile(sorted(gaps), 99.9), len(inside), rate)
+
+
+def waiting(handed: Sequence[Dispatch], since: int, until: int) -> int:
+    """Return how much of the longest gap between two dispatches of the window had a task to offer.
+
+    The rest of it is the producer's: nothing had come. ``handed`` in the order of dispatch, ms.
+    """
+    inside = [i for i, each in enumerate(handed) if since <= each.entry[0] <= until]
+    if len(inside) < 2:
+        return 0
+    before, after = max(
+        pairwise(inside), key=lambda pair: handed[pair[1]].entry[0] - handed[pair[0]].entry[0]
+    )
+    began, ended = handed[before].entry[0], handed[after].entry[0]
+    # a few are dispatched together, and the one that had waited longest need not be the first
+    came = min(each.submitted for each in handed[after : after + TOGETHER])
+    return ended - min(ended, max(began, came))
 
 
 def standstill(stamps: Sequence[Stamp], event: int, epoch: int) -> tuple[int, int, int] | None:
@@ -131,6 +153,7 @@ def trials(
         found.append(
             _trial(
                 course,
+                handed,
                 stamps,
                 grants,
                 tasks=len(ids),
@@ -154,6 +177,7 @@ def _own(courses: Sequence[Course], accepted: Mapping[str, float]) -> list[list[
 
 def _trial(
     course: Course,
+    handed: Sequence[Dispatch],
     stamps: Sequence[Stamp],
     grants: Grants,
     *,
@@ -165,10 +189,11 @@ def _trial(
 ) -> Trial:
     times = [ms for ms, _ in stamps]
     outage = watched = lease = grant = act = None
-    p999 = None
+    p999 = waited = None
     if course.arm == "none":
         seen = quiet(times, course.event, course.ended)
         outage, p999 = seen.longest, seen.p999
+        waited = waiting(handed, course.event, course.ended)
     else:
         seen = quiet(times, course.event - 1000, course.event)
         until = bisect_right(times, course.ended)
@@ -179,7 +204,8 @@ def _trial(
             outage, last, first = stopped
             lease, grant, act = _terms(course, grants, last, first)
     return Trial(
-        course.arm, course.ttl, course.number, outage, watched, p999, lease, grant, act,
+        course.arm, course.ttl, course.number, outage, watched, p999, waited, lease,
+        grant, act,
         seen.dispatches, seen.rate, tasks, lost, duplicates, executed_twice, stale_dispatches,
         course.fenced, course.stopped_by, course.leaders, course.samples,
     )  # fmt: skip

@@ -31,6 +31,8 @@ class Dispatch(NamedTuple):
     attempts: int
     outcome: str
     worker: str
+    #: When the store took the task, ms on the server's clock.
+    submitted: int = 0
 
 
 def _stamp(record: dict[str, bytes]) -> Stamp:
@@ -52,6 +54,7 @@ def _each(client: Any, keys: Keys) -> Iterator[Dispatch]:
         yield Dispatch(
             _stamp(record), record["queue"].decode(), int(record["epoch"]), key,
             int(record["attempts"]), record["outcome"].decode(), record["worker"].decode(),
+            int(float(record["submitted"])),
         )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.experiments.failover.judge import cell, failures
-from bench.experiments.failover.moments import Grants, Quiet, quiet, standstill, trials
+from bench.experiments.failover.moments import Grants, Quiet, quiet, standstill, trials, waiting
 from bench.experiments.failover.plan import Course
 from bench.experiments.failover.run import blocks, reason
 from bench.experiments.failover.watch import Metrics, claims
@@ -46,6 +46,17 @@ def test_what_a_stopping_leader_still_dispatches_does_not_end_the_outage() -> No
 def test_the_longest_pause_on_the_way_counts_even_before_the_hand_over() -> None:
     stamps = [(100, 1), (160, 1), (170, 2)]
     assert standstill(stamps, 100, 1) == (60, 160, 170)
+
+
+def test_a_gap_before_which_nothing_had_come_is_the_producers() -> None:
+    def at(ms: int, submitted: int) -> Dispatch:
+        return dispatch(ms, 1, f"t{ms}")._replace(submitted=submitted)
+
+    assert waiting([at(100, 99), at(110, 109), at(111, 110)], 0, 200) == 1
+    assert waiting([at(100, 99), at(110, 101), at(111, 110)], 0, 200) == 9
+    # the second had come first, and the longest wait began before the gap
+    assert waiting([at(100, 99), at(110, 109), at(111, 90)], 0, 200) == 10
+    assert waiting([at(100, 99), at(150, 99), at(152, 151), at(154, 153)], 120, 200) == 1
 
 
 def test_without_a_later_epoch_nothing_has_recovered() -> None:
