@@ -118,6 +118,24 @@ def test_a_repeat_within_the_done_memory() -> None:
         assert len(list(settled_once([first, again], 500))) == wrong
 
 
+@pytest.mark.parametrize(("done_max", "wrong"), [(8, ["0.0.0.a"]), (6, []), (0, [])])
+def test_a_key_that_others_have_pushed_out_of_the_memory_may_come_again(
+    done_max: int, wrong: list[str]
+) -> None:
+    """Seen to fail: only the time was looked at, and an id that was used again was called wrong."""
+    first = settled("a", at=(1_000, 0))
+    others = [settled(name, at=(1_100, n)) for n, name in enumerate("bc")]
+    again = first._replace(submitted=1_200, at=(1_300, 0))
+    found = list(settled_once([first, *others, again], 3_600_000, done_max))
+    assert [each.id for each in found] == wrong
+    assert all("accepted again 200 ms after" in each.message for each in found)
+
+
+def test_one_acceptance_is_settled_once_however_small_the_memory() -> None:
+    first = settled("a", at=(1_000, 0))
+    assert [each.id for each in settled_once([first, first], 0, 0)] == ["0.0.0.a"]
+
+
 # -- order and shares ----------------------------------------------------------------------------
 
 

@@ -36,12 +36,19 @@ def verify(session: Session) -> None:
     by outcome + live by state, nothing was dispatched beyond credit and caps, and tenants were
     served as the policy says. A namespace may be at work meanwhile. Says how far it could see, and
     fails when results or dead letters were trimmed: keep them all with results_maxlen = none.
+    Give it the settings of the workers (-A): an id may be used again once done_memory and done_max
+    have let the first task be forgotten.
     Exit code 1 and the offending ids when a promise is broken.
     """
     from tq_celery.store.verify import verify as look
 
-    inspector = session.inspector
-    found = look(inspector.client, inspector.keys, done_memory=session.settings.done_memory)
+    inspector, settings = session.inspector, session.settings
+    found = look(
+        inspector.client,
+        inspector.keys,
+        done_memory=settings.done_memory,
+        done_max=settings.done_max,
+    )
     if session.json:
         print_json(found.as_dict())
     else:

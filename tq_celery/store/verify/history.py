@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tq_celery.states import Outcome
@@ -11,7 +11,10 @@ from tq_celery.store.verify.look import Look
 from tq_celery.store.verify.records import BEGINNING, EntryId, Settled, entry_id
 from tq_celery.store.verify.tasks import Placed
 
-__all__ = ["epochs", "settled_once", "trimmed"]
+__all__ = ["ENDLESS", "epochs", "settled_once", "trimmed"]
+
+#: A done memory that forgets no key for the number of those that came after it.
+ENDLESS = 2**62
 
 
 def trimmed(look: Look, names: Mapping[str, str]) -> Iterator[Violation]:
@@ -94,25 +97,29 @@ def _granted(grants: Iterable[tuple[str, int]]) -> Iterator[Violation]:
         above = max(above, epoch)
 
 
-def settled_once(settled: Iterable[Settled], done_memory: int) -> Iterator[Violation]:
-    """Yield keys with two records of one acceptance; ``done_memory`` in ms.
+def settled_once(
+    settled: Iterable[Settled], done_memory: int, done_max: int = ENDLESS
+) -> Iterator[Violation]:
+    """Yield keys with two records that the done memory should have prevented.
 
-    A key that the done memory has forgotten may be accepted anew: its second record then tells of a
-    submission that is that much later than the first settlement.
+    A key that it has forgotten may be accepted anew: its second record then tells of a submission
+    ``done_memory`` ms after the first settlement, or after half of ``done_max`` further ones.
     """
-    last: dict[bytes, Settled] = {}
-    counts: Counter[bytes] = Counter()
-    for record in settled:
-        before = last.get(record.key)
-        if before is not None and record.submitted < before.at[0] + done_memory:
-            counts[record.key] += 1
-            if counts[record.key] == 1:
-                yield Violation(
-                    "settled_once",
-                    record.name,
-                    f"was settled as {before.outcome} and as {record.outcome}",
-                )
-        last[record.key] = record
+    last: dict[bytes, tuple[int, Settled]] = {}
+    told: set[bytes] = set()
+    for place, record in enumerate(settled):
+        if record.key in last and record.key not in told:
+            earlier, before = last[record.key]
+            apart = record.submitted - before.at[0]
+            message = f"was settled as {before.outcome} and as {record.outcome}"
+            if apart <= 0:
+                told.add(record.key)
+                yield Violation("settled_once", record.name, message)
+            elif apart < done_memory and 2 * (place - earlier) < done_max:
+                told.add(record.key)
+                message += f", accepted again {apart} ms after its first end"
+                yield Violation("settled_once", record.name, message)
+        last[record.key] = (place, record)
 
 
 def _wrong(name: str, message: str) -> Violation:

@@ -42,7 +42,10 @@ def limits(look: Look, tasks: Tasks, records: Records) -> Iterator[str]:
     if removed_letters(look.dead):
         yield f"{removed_letters(look.dead)} dead letters were requeued or purged"
     if not tasks.at_once:
-        yield "too many live tasks to be read in one moment: tenants were not counted one by one"
+        yield (
+            "too many live tasks to be read in one moment: tenants were not counted one by one, "
+            "nor was it compared whether waiting tenants compete and deliveries are whole"
+        )
     elif look.unseen:
         yield "tenants came while it looked: what waits was not counted tenant by tenant"
     if clock_was_stepped(records.settled):

@@ -56,16 +56,17 @@ def verify(
     keys: Keys,
     *,
     done_memory: float = 3600.0,
+    done_max: int = history.ENDLESS,
     at_once: int = AT_ONCE,
     pause: float = PAUSE,
 ) -> Verification:
     """Check the promises on one namespace; a bytes client, errors are StoreError.
 
-    ``done_memory`` is how long (seconds) a settled key is remembered: a key that is accepted again
-    later than that is a new task. Up to ``at_once`` live tasks are read in one MULTI, and ``pause``
-    seconds lie between two looks at what seems wrong.
+    ``done_memory`` is how long (seconds) a settled key is remembered, and ``done_max`` how many
+    are: a key that is accepted again later than that is a new task. Up to ``at_once`` live tasks
+    are read in one MULTI, and ``pause`` seconds lie between two looks at what seems wrong.
     """
-    eye = _Eye(client, keys, int(done_memory * 1000), at_once)
+    eye = _Eye(client, keys, (int(done_memory * 1000), done_max), at_once)
     found = eye.look()
     for _ in range(_LOOKS - 1):
         if not found:
@@ -80,9 +81,9 @@ def verify(
 class _Eye:
     """What is remembered from look to look: records, names, and the last horizon."""
 
-    def __init__(self, client: Any, keys: Keys, done_memory: int, at_once: int) -> None:
+    def __init__(self, client: Any, keys: Keys, done: tuple[int, int], at_once: int) -> None:
         self._client, self._keys = client, keys
-        self._done_memory, self._at_once = done_memory, at_once
+        self._done, self._at_once = done, at_once
         self._records, self._known = Records(client, keys), Known()
         self.horizon: Horizon | None = None
 
@@ -134,7 +135,7 @@ class _Eye:
         checked["epochs"] = sum(record.exec != BEGINNING for record in settled)
         yield from history.epochs(look, settled, tasks.placed, clock_was_stepped(settled))
         checked["settled_once"] = len(settled)
-        yield from history.settled_once(settled, self._done_memory)
+        yield from history.settled_once(settled, *self._done)
         checked["one_place"] = len(tasks.placed)
         yield from self._places(tasks, last_of)
         if tasks.at_once:
