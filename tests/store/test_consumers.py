@@ -58,7 +58,7 @@ def test_two_hundred_restarts(store: RedisStore) -> None:
 def test_the_janitor_comes_at_once(store: RedisStore) -> None:
     """A worker dies with five tasks; whoever cleans up at once neither takes nor deletes them.
 
-    Nor does it while some are left. Seen to fail when the name went with the first of three batches.
+    Nor does it while some are left. Seen to fail when the name went with the first batch of three.
     """
     store.seed(store.settings)
     store.renew(announce("dead", "q"), 60_000)
@@ -80,3 +80,18 @@ def test_the_janitor_comes_at_once(store: RedisStore) -> None:
     assert _consumers(store) == 0
     assert store.dispatch(1, ["q"], 5, 5).count == 5
     assert len(store.read("next", {"q": 5}, 0)) == 5
+
+
+def test_a_group_that_is_made_again_starts_with_what_waits(store: RedisStore) -> None:
+    """ag2ai/faststream #2611: made again at the end, it skips what was added in between.
+
+    Seen to fail with ``$`` in the place of 0.
+    """
+    store.seed(store.settings)
+    assert _deliver(store, "w", ["first", "second"], 60_000) == 1
+    store.client.delete(store.keys.of_queue("exec", "q"))
+    store.submit(task("between", queue="q"), NO_LIMITS)
+    admit_all(store)
+    assert store.dispatch(1, ["q"], 10, 10).count == 1
+    found = store.read("w", {"q": 10}, 0) or store.read("w", {"q": 10}, 0)
+    assert [each.key for each in found] == [b"0.0.0.between"]
