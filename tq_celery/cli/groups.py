@@ -6,6 +6,7 @@ to the command wins. Whatever goes wrong ends as one line on stderr and exit cod
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -122,6 +123,13 @@ def plain_errors() -> Any:
     except StoreUnavailableError as error:
         raise CommandError(f"the server does not answer ({error})") from error
     except TQError as error:
+        raise CommandError(str(error)) from error
+    except UnicodeEncodeError as error:
+        told = f"the output is {error.encoding}, which lacks characters that are needed: use UTF-8"
+        raise CommandError(told) from error
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever read the output has seen enough
+            raise
         raise CommandError(str(error)) from error
     except Exception as error:
         # Imported by whoever raised it; a help page should not pay for loading redis.

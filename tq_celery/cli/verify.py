@@ -18,6 +18,8 @@ __all__ = ["verify"]
 
 #: Offending ids that are named for each promise; all of them with ``--json``.
 NAMED = 10
+#: Characters of a line about one id.
+LONGEST = 400
 
 
 @click.command(
@@ -72,7 +74,7 @@ def _tell(found: Verification) -> None:
         else:
             _say("unseen", "yellow", PROMISES[promise])
         for each in several[:NAMED]:
-            click.echo(f"  {each.id} {each.message}")
+            click.echo(_line(f"  {each.id} {each.message}"))
         if len(several) > NAMED:
             click.echo(f"  and {len(several) - NAMED} more: see --json")
     for limit in horizon.limits:
@@ -81,6 +83,12 @@ def _tell(found: Verification) -> None:
 
 def _say(word: str, colour: str, text: str) -> None:
     click.echo(click.style(f"{word:<8}", fg=colour) + text)
+
+
+def _line(text: str) -> str:
+    """Return one line without control characters, whatever an id consists of."""
+    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}... (all of it: see --json)"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
 
 
 def _clock(ms: int) -> str:

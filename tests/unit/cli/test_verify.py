@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from tests.unit.cli.conftest import Command, Space
 from tq_celery.store.verify.contract import PROMISES
@@ -48,3 +54,41 @@ def test_trimmed_results_fail_and_are_named(space: Space, tq: Command) -> None:
     result = tq("verify")
     assert result.exit_code == 1
     assert f"{space.key('results')} has 0 of 1 entries" in result.stdout
+
+
+def test_an_id_is_shown_on_one_line_whatever_it_is(space: Space, tq: Command) -> None:
+    """Seen to fail: it began lines of its own and steered the terminal."""
+    space.client.hset(space.key("payload"), b"0.0.0.\x1b[31mred\nheld    all", b"x")
+    space.client.hset(space.key("payload"), b"0.0.0." + b"z" * 5000, b"x")
+    result = tq("verify")
+    assert result.exit_code == 1
+    assert "  0.0.0.\\x1b[31mred\\nheld    all has a message and is in no place\n" in result.stdout
+    assert max(len(line) for line in result.stdout.splitlines()) < 500
+
+
+def _real(space: Space, out: Path, encoding: str) -> subprocess.CompletedProcess[str]:
+    aim = ["--url", space.server.url, "--namespace", space.settings.namespace]
+    with out.open("w") as stdout:
+        return subprocess.run(
+            [sys.executable, "-m", "tq_celery.cli", *aim, "verify"],
+            stdout=stdout, stderr=subprocess.PIPE, text=True, check=False,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("out", "encoding", "said"),
+    [
+        ("/dev/full", "utf-8", "No space left on device"),
+        ("/dev/null", "latin-1", "the output is latin-1, which lacks characters"),
+    ],
+)
+def test_what_cannot_be_written_is_no_broken_promise(
+    space: Space, out: str, encoding: str, said: str
+) -> None:
+    """Seen to fail: a traceback and exit code 1, which says that a promise is broken."""
+    space.client.hset(space.key("payload"), "0.0.0.\N{SNOWMAN}", "x")
+    ended = _real(space, Path(out), encoding)
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1

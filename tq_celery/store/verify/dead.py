@@ -17,7 +17,8 @@ from tq_celery.store.verify.records import Settled
 
 __all__ = ["dead_letters", "letters_of", "removed_letters"]
 
-_PAGE = 500
+#: Letters in one reply: each comes with its message, which may have a megabyte.
+_PAGE = 50
 
 
 def letters_of(client: Any, keys: Keys, last: str) -> dict[bytes, str]:
