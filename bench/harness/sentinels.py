@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import tempfile
 import time
@@ -29,10 +28,11 @@ import redis
 from bench.harness.errors import BenchError
 from bench.harness.process import Process, until
 from bench.harness.proxy import FaultProxy, Peer
-from tq_celery.embedded import EmbeddedServer, free_port, valkey_binary
+from bench.harness.servers import server_binary
+from tq_celery.embedded import EmbeddedServer, free_port
 from tq_celery.errors import StoreUnavailableError
 
-__all__ = ["MASTER", "Death", "Link", "SentinelCluster", "server_binary"]
+__all__ = ["MASTER", "Death", "Link", "SentinelCluster"]
 
 #: The name under which clients ask for the primary.
 MASTER = "mymaster"
@@ -54,17 +54,6 @@ sentinel down-after-milliseconds {master} {down_after}
 sentinel failover-timeout {master} 10000
 sentinel parallel-syncs {master} 1
 """
-
-
-def server_binary(kind: str) -> Path:
-    """Return the program of ``redis`` or ``valkey``; raises BenchError when it is not installed."""
-    try:
-        found = shutil.which("redis-server") if kind == "redis" else str(valkey_binary())
-    except StoreUnavailableError as error:
-        raise BenchError(str(error)) from error
-    if found is None:
-        raise BenchError("no redis-server on the path; install Redis 7, or ask for valkey")
-    return Path(found)
 
 
 class Link(NamedTuple):

@@ -16,10 +16,17 @@ import redis
 from bench.harness.errors import BenchError
 from bench.harness.measure import Calls, command_calls
 from bench.harness.process import Process, cpu_seconds, until
-from tq_celery.embedded import EmbeddedServer, free_port
+from tq_celery.embedded import EmbeddedServer, free_port, valkey_binary
 from tq_celery.errors import StoreUnavailableError
 
-__all__ = ["KINDS", "RabbitMQServer", "RedisServer", "rabbitmq_server", "redis_server"]
+__all__ = [
+    "KINDS",
+    "RabbitMQServer",
+    "RedisServer",
+    "rabbitmq_server",
+    "redis_server",
+    "server_binary",
+]
 
 #: What ``--server`` may name.
 KINDS = ("redis", "valkey")
@@ -65,23 +72,28 @@ class RabbitMQServer:
         return f"amqp://guest:guest@127.0.0.1:{self.port}//"
 
 
+def server_binary(kind: str) -> Path:
+    """Return the program of ``redis`` or ``valkey``; raises BenchError when it is not installed."""
+    try:
+        found = shutil.which("redis-server") if kind == "redis" else str(valkey_binary())
+    except StoreUnavailableError as error:
+        raise BenchError(str(error)) from error
+    if found is None:
+        raise BenchError(
+            "no redis-server on the path; install Redis 7, or ask for valkey "
+            "(--server valkey, or server in a profile)"
+        )
+    return Path(found)
+
+
 @contextlib.contextmanager
 def redis_server(kind: str = "redis") -> Iterator[RedisServer]:
     """Run a server of ``kind``; raises BenchError when it is not installed or does not start.
 
     Persistence is off and memory unlimited, so a run measures neither the disk nor eviction.
     """
-    binary = None
-    if kind == "redis":
-        found = shutil.which("redis-server")
-        if found is None:
-            raise BenchError(
-                "no redis-server on the path; install Redis 7, or ask for valkey "
-                "(--server valkey, or server in a profile)"
-            )
-        binary = Path(found)
     try:
-        server = EmbeddedServer(binary=binary).start()
+        server = EmbeddedServer(binary=server_binary(kind)).start()
     except StoreUnavailableError as error:
         raise BenchError(str(error)) from error
     with contextlib.ExitStack() as stack:

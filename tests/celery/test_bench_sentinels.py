@@ -9,7 +9,8 @@ import pytest
 import redis
 
 from bench.harness.errors import BenchError
-from bench.harness.sentinels import SentinelCluster, server_binary
+from bench.harness.sentinels import SentinelCluster
+from bench.harness.servers import server_binary
 from tests.waiting import wait_until
 from tq_celery.store.client import connect
 

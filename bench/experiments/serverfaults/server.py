@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +13,7 @@ import redis
 
 from bench.harness.clocks import Clock
 from bench.harness.errors import BenchError
+from bench.harness.servers import server_binary
 from tq_celery.embedded import EmbeddedServer
 
 __all__ = ["FaultServer"]
@@ -30,12 +30,9 @@ class FaultServer(EmbeddedServer):
     """
 
     def __init__(self, kind: str, appendfsync: str | None = None, clock: Clock | None = None):
-        found = shutil.which("redis-server") if kind == "redis" else None
-        if kind == "redis" and found is None:
-            raise BenchError("no redis-server on the path; install Redis 7, or ask for valkey")
         config = {**_TELLS, **({"appendfsync": appendfsync} if appendfsync else {})}
         super().__init__(
-            appendonly=appendfsync is not None, config=config, binary=Path(found) if found else None
+            appendonly=appendfsync is not None, config=config, binary=server_binary(kind)
         )
         self.kind, self.clock = kind, clock
         self.client: Any = None
