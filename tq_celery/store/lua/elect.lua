@@ -16,7 +16,7 @@ if held and held ~= owner then
     redis.call('ZREMRANGEBYSCORE', key('standbys'), '-inf', now)
     redis.call('ZADD', key('standbys'), now + there, owner)
     redis.call('PEXPIRE', key('standbys'), there)
-    local floor, known = tonumber(ARGV[3] or '0'), tonumber(redis.call('GET', key('epoch')) or '0')
+    local floor, known = tonumber(ARGV[3] or '0'), noted_epoch('epoch')
     if floor > known and floor <= LAST_EPOCH then
       -- The holder's epoch was in use before: with another one here its next renewal fails, and its
       -- next grant is above this.

@@ -5,9 +5,13 @@
 local LAST_EPOCH = 2 ^ 48
 -- Records looked at: a task of an older epoch may well be the last to end.
 local WITNESSES = 64
+-- What is no number there counts for nothing: else nobody could lead until it is taken away.
+local function noted_epoch(word)
+  local noted = tonumber(redis.call('GET', key(word)) or '0') or 0
+  return noted < 2 ^ 53 and noted or 0
+end
 local function newest_epoch(floor)
-  local newest = math.max(tonumber(redis.call('GET', key('epoch')) or '0'),
-    tonumber(redis.call('GET', key('fence')) or '0'))
+  local newest = math.max(noted_epoch('epoch'), noted_epoch('fence'))
   local function see(text)
     local epoch = tonumber(text or '0') or 0
     if epoch > newest and epoch <= LAST_EPOCH then newest = epoch end
