@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.servers import SentinelServer, Unavailable
 from tests.unit.deploy.compose import FILES, services
@@ -20,8 +21,10 @@ from tests.waiting import wait_until
 from tq_celery.errors import StoreError
 from tq_celery.settings import Settings
 from tq_celery.store.contract import Limits, Submission
+from tq_celery.store.keys import Keys
 from tq_celery.store.producers import Producers
 from tq_celery.store.record import TaskKey
+from tq_celery.store.verify import Violation, verify
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +63,12 @@ def refused(producers: Producers, number: int) -> str:
     return ""
 
 
+def broken(server: Process) -> list[Violation]:
+    """Return the promises that the server's books show to be broken."""
+    with closing(redis.Redis(port=server.port)) as client:
+        return verify(client, Keys("n")).violations
+
+
 def test_a_lost_primary_is_replaced_and_comes_back_as_a_replica(
     servers: list[Process], tmp_path: Path
 ) -> None:
@@ -76,6 +85,7 @@ def test_a_lost_primary_is_replaced_and_comes_back_as_a_replica(
                 assert refused(producers, number) == ""
         (promoted,) = (each for each in replicas if each.replication("role") == "master")
         assert promoted.client.xlen("tq:{n}:ingress") == 20
+        assert broken(promoted) == []
         primary.start()
         wait_until(primary.follows, "the old primary follows the new one", timeout=60)
         assert primary.client.xlen("tq:{n}:ingress") == 20
@@ -94,3 +104,4 @@ def test_a_primary_that_was_cut_off_takes_no_tasks(servers: list[Process]) -> No
         for each in replicas:
             each.kill()
         wait_until(lambda: "NOREPLICAS" in refused(producers, 1), "tasks are refused")
+    assert broken(primary) == []
