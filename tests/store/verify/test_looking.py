@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.store.contract.steps import admit_all
+from tests.store.verify.conftest import check
 from tq_celery.store.contract import Return, Token
 from tq_celery.store.redis_store import RedisStore
 from tq_celery.store.verify.confirm import refresh, still_wrong
@@ -86,3 +87,27 @@ def test_tenants_that_were_not_asked_for(life: RedisStore, known: Known) -> None
     names = {each.id for each in counters(partly, Tasks(at_once=True))}
     assert "pending:q" not in names
     assert not any(name.startswith("live") for name in names)
+
+
+def test_a_tenant_that_only_runs_need_not_be_asked_for(
+    life: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail: with many tenants counters of waiting tasks were never compared."""
+    monkeypatch.setattr("tq_celery.store.verify.look._PAIRS", 0)
+    assert b"acme" in life.client.hkeys(life.keys.name("live"))
+    assert check(life).horizon.limits == (
+        "service: when 2 tasks that came back waited is not known",
+    )
+    life.client.hincrby(life.keys.name("counters"), "pending:q", 1)
+    life.client.hincrby(life.keys.name("counters"), "accepted:q", 1)
+    assert {each.id for each in check(life).violations} == {"pending:q"}
+
+
+def test_a_tenant_whose_tasks_are_nowhere_may_wait_unseen(
+    life: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tq_celery.store.verify.look._PAIRS", 0)
+    life.client.hset(life.keys.name("live"), "somebody", 1)
+    seen = check(life)
+    assert seen.passed
+    assert any("tenants came while it looked" in limit for limit in seen.horizon.limits)

@@ -47,7 +47,10 @@ def limits(look: Look, tasks: Tasks, records: Records) -> Iterator[str]:
             "nor was it compared whether waiting tenants compete and deliveries are whole"
         )
     elif look.unseen:
-        yield "tenants came while it looked: what waits was not counted tenant by tenant"
+        yield (
+            "tenants came while it looked, or are too many to ask for each: what waits was not "
+            "counted tenant by tenant"
+        )
     if clock_was_stepped(records.settled):
         yield (
             "the server's clock was stepped: epochs were not compared between queues, and credit "

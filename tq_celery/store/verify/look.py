@@ -85,7 +85,7 @@ class Look:
     waiting: Mapping[Pair, int]
     #: Entries that consumers have read and not settled, by queue.
     held: Mapping[str, list[str]]
-    #: Whether a tenant with live tasks was not asked for.
+    #: Whether a tenant with live tasks was not asked for, and may have some that wait.
     unseen: bool
     #: Cap on what the namespace runs, 0 for none.
     max_running: int = 0

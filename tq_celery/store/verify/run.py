@@ -78,6 +78,13 @@ def verify(
     return Verification(keys.namespace, eye.horizon, list(found.values()))
 
 
+def _hidden(look: Look, tasks: Tasks, known: Known) -> bool:
+    """Tell whether a tenant that was not asked for has tasks that were not met elsewhere."""
+    asked = {tenant for _, tenant in known.pairs}
+    met = Counter(each.tenant for each in tasks.placed if each.place != "draining")
+    return any(look.live[tenant] != met[tenant] for tenant in look.live.keys() - asked)
+
+
 class _Eye:
     """What is remembered from look to look: records, names, and the last horizon."""
 
@@ -118,7 +125,9 @@ class _Eye:
         commands = task_commands(keys, known)
         if is_small(client, keys, self._at_once) and len(known.pairs) <= self._at_once:
             look, replies = read_sizes(client, keys, known, commands)
-            return look, unpack_tasks(known, replies, True)
+            tasks = unpack_tasks(known, replies, True)
+            look.unseen = look.unseen and _hidden(look, tasks, known)
+            return look, tasks
         look, _ = read_sizes(client, keys, known, [])
         early = running_keys(client, keys, known)
         tasks = unpack_tasks(known, read_pages(client, commands), False)
