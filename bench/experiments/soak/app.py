@@ -1,8 +1,7 @@
 """The application of the soak: four kinds of task, each start and end of a body on disk.
 
-The file named by ``SOAK_RUNS`` outlives every fault. A line is written with one ``write``, so that
-processes never mix theirs: ``S`` or ``E``, task id, retries, worker's name, seconds on the system's
-monotonic clock, which all processes of a machine share.
+The file named by ``SOAK_RUNS`` outlives every fault; see ``bench/harness/failures/bodies.py`` for
+its lines.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 
 from celery import Celery
 
+from bench.harness.failures.bodies import write_down
 from tq_celery import TQ
 
 __all__ = ["KINDS", "app", "tq"]
@@ -32,12 +32,7 @@ tq = TQ(app)
 
 
 def _note(word: str, request: Any) -> None:
-    line = f"{word} {request.id} {request.retries} {request.hostname} {time.monotonic():.6f}\n"
-    file = os.open(os.environ["SOAK_RUNS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    try:
-        os.write(file, line.encode())
-    finally:
-        os.close(file)
+    write_down(os.environ["SOAK_RUNS"], word, request)
 
 
 def _work(request: Any, seconds: float) -> None:

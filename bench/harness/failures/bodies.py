@@ -1,11 +1,17 @@
-"""Starts and ends of bodies, as the application of these experiments writes them down."""
+"""Starts and ends of bodies, as the applications of these experiments write them down.
+
+A line is ``S`` or ``E``, task id, retries, worker's name, and seconds on the system's monotonic
+clock, which all processes of a machine share.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["Body", "bodies"]
+__all__ = ["Body", "bodies", "write_down"]
 
 
 class Body(NamedTuple):
@@ -29,3 +35,13 @@ def bodies(path: Path) -> list[Body]:
         name = worker.partition("@")[0]
         found.append(Body(word == "E", task_id, int(retries), name, float(at)))
     return found
+
+
+def write_down(path: str, word: str, request: Any) -> None:
+    """Append a line with one ``write``, so that processes never mix theirs."""
+    line = f"{word} {request.id} {request.retries} {request.hostname} {time.monotonic():.6f}\n"
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(file, line.encode())
+    finally:
+        os.close(file)
