@@ -6,7 +6,7 @@
 -- ARGV[3] most tasks in this call
 -- ARGV[4...] queues, consumed by the same workers
 -- RETURNS {moved, 1 when work is left without credit, in flight per queue ...}; error TQFENCED
---#include keys counts fence wake context heads changed rebase taken race deliver capacity
+--#include keys counts fence wake context heads clock changed rebase taken race deliver capacity
 local epoch = tonumber(ARGV[1])
 local refusal = fenced(epoch)
 if refusal then return refusal end

@@ -5,7 +5,7 @@
 -- ARGV[2] 1 to pause, 0 to resume
 -- ARGV[3] most tenants whose start is moved in this call
 -- RETURNS 1 when the queue was in the other state before, else 0; -1 to be called again
---#include keys counts context heads changed wake
+--#include keys counts context heads clock changed wake
 local queue, most = ARGV[1], tonumber(ARGV[3])
 note_change('pauses')
 if ARGV[2] == '1' then

@@ -4,7 +4,7 @@
 -- ARGV[1] tenant
 -- ARGV[2] 1 to pause, 0 to resume
 -- RETURNS 1 when the tenant was in the other state before, else 0
---#include keys counts context heads changed wake
+--#include keys counts context heads clock changed wake
 local tenant, changed = ARGV[1], 0
 if ARGV[2] == '1' then
   changed = redis.call('SADD', key('paused_tenants'), tenant)

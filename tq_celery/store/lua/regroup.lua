@@ -4,7 +4,7 @@
 -- ARGV[1] epoch
 -- ARGV[2...] queue, group pairs
 -- RETURNS number of queues that changed, -1 while a re-ranking is unfinished; error TQFENCED
---#include keys fence context changed
+--#include keys fence context clock changed
 local refusal = fenced(tonumber(ARGV[1]))
 if refusal then return refusal end
 load_context()

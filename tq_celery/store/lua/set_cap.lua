@@ -4,7 +4,7 @@
 -- ARGV[1] tenant
 -- ARGV[2] most running tasks, '' removes the cap
 -- RETURNS 1 when the change let waiting tasks compete again, else 0
---#include keys counts context heads changed wake
+--#include keys counts context heads clock changed wake
 if ARGV[2] == '' then
   redis.call('HDEL', key('caps'), ARGV[1])
 else

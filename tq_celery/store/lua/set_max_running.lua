@@ -3,7 +3,7 @@
 -- KEYS[1] prefix of the namespace
 -- ARGV[1] most running tasks, '' removes the cap
 -- RETURNS 1
---#include keys changed wake
+--#include keys clock changed wake
 redis.call('HSET', key('config'), 'max_running', ARGV[1])
 redis.call('DEL', key('starved'))
 note_change('caps')

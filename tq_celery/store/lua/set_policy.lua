@@ -6,7 +6,7 @@
 -- ARGV[3] order within a tenant: arrival, priority or deadline
 -- ARGV[4] seconds of waiting that weigh as one level of priority, '' = priority alone decides
 -- RETURNS the new generation, 0 when an earlier switch is unfinished
---#include keys changed wake
+--#include keys clock changed wake
 local queues = redis.call('SMEMBERS', key('queues'))
 for _, queue in ipairs(queues) do
   if redis.call('EXISTS', queue_key('stale', queue), queue_key('rerank', queue)) > 0 then

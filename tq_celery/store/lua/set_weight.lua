@@ -4,7 +4,7 @@
 -- ARGV[1] tenant
 -- ARGV[2] weight
 -- RETURNS number of heads that were re-scored
---#include keys counts context heads changed wake
+--#include keys counts context heads clock changed wake
 local tenant, rescored = ARGV[1], 0
 redis.call('HSET', key('weights'), tenant, ARGV[2])
 load_context()
